@@ -19,12 +19,12 @@ struct sizes {
     int64_t lstm_length, lstm_batch, lstm_units;
 };
 
-// What a row may be compared with: the best that memory can do over the row's bytes.
-enum ceiling { CEILING_NONE, CEILING_READ, CEILING_COPY, CEILING_TRIAD };
+// What a row may be compared with: the best that memory can do over the row's bytes, or arithmetic over its flops.
+enum ceiling { CEILING_NONE, CEILING_READ, CEILING_COPY, CEILING_TRIAD, CEILING_FMA };
 const char *ceiling_name(enum ceiling c);
 
 // A case while it is measured.
-enum { STATE_INPUTS = 4 };
+enum { STATE_INPUTS = 4, STATE_OUTPUTS = 4, CASE_SIZES = 7 };
 struct bench_case;
 struct state {
     kiln_device *dev;
@@ -36,59 +36,73 @@ struct state {
     kiln_function *function; // the case captured; NULL: it is called as it is
 };
 
+// One call with inputs, STATE_INPUTS of them, NULL behind the last; fills out. Runs in a scope, and captured.
+typedef kiln_status run_fn(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
+
 struct bench_case {
-    const char *name;
-    enum ceiling ceiling;
-    int ops;                               // ops a call, where their cost to the calling thread is asked for; else 0
+    const char *group, *name;
     kiln_status (*setup)(struct state *s); // fills in, flops, bytes; runs in a scope
-    // One call with the inputs of the set-up, STATE_INPUTS of them; fills *out. Runs in a scope, and captured.
-    kiln_status (*run)(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
+    run_fn *run;
+    enum ceiling ceiling;
+    int ops;          // ops a call, where their cost to the calling thread is asked for; else 0
+    int outs;         // 0: 1
+    int wrt;          // run_gradients: of so many inputs, which come first
+    run_fn *forward;  // run_gradients: what is differentiated
+    kiln_dtype dtype; // of inputs, and of the products of CEILING_FMA; 0: f32
+    int transposed;   // products: bit i: operand i is stored so
+    int64_t sizes[CASE_SIZES], tiny[CASE_SIZES]; // of the set-up: see case_sizes
 };
 extern const struct bench_case bench_cases[];
 extern const int bench_case_count;
 const struct sizes *bench_sizes(const char *name); // NULL: there are none of that name
 
 // How a case is called.
-enum mode { MODE_EAGER, MODE_JIT, MODE_COUNT };
+enum mode { MODE_EAGER, MODE_JIT, MODE_AUTO, MODE_COUNT };
 const char *mode_name(enum mode m);
 
 // modes.c
 kiln_status state_begin(struct state *s, kiln_device *dev, const struct sizes *z, const struct bench_case *c,
-                        enum mode mode);                    // sets up; state_finish also after a failure
-kiln_status state_call(struct state *s, kiln_tensor **out); // in the scope that is open
-// Where the captured case does not give what the eager one gives, says in *error by how much. Device errors stay
+                        enum mode mode); // sets up; state_finish also after a failure
+void state_finish(struct state *s);
+kiln_status state_call(struct state *s, kiln_tensor **out); // in the scope that is open; STATE_OUTPUTS of them
+int state_outs(const struct state *s);
+// Where the case captured so does not give what the eager one gives, says in *error by how much. Device errors stay
 // pending.
-void check_values(kiln_device *dev, const struct sizes *z, const struct bench_case *c, char *error, size_t size);
+void check_values(kiln_device *dev, const struct sizes *z, const struct bench_case *c, enum mode mode, char *error,
+                  size_t size);
+
+// The functions of the cases.
+#define CASE(group, name, setup, run, ...) \
+    kiln_status setup(struct state *s);    \
+    kiln_status run(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
+#include "cases.def"
+#undef CASE
+run_fn run_gelu, run_layer_norm_affine, run_batch_norm, run_embedding;
 
 // cases.c
 void own_input(struct state *s, int i, kiln_tensor *t);
-void state_finish(struct state *s);
+void random_input(struct state *s, int i, size_t rank, const int64_t *dims);
+void random_input_of(struct state *s, int i, kiln_dtype dtype, size_t rank, const int64_t *dims);
+size_t count_inputs(const struct state *s);
+kiln_dtype case_dtype(const struct state *s);
+const int64_t *case_sizes(const struct state *s); // those of the case that --size asks for
+bool is_group(const char *name);
+
+// gradient.c
+void own_sensitivity(struct state *s); // one more input: a gradient of what c->forward gives
 
 // nets.c
-kiln_status setup_lenet(struct state *s);
-kiln_status setup_mlp(struct state *s);
-kiln_status setup_gpt(struct state *s);
+struct trainer {
+    kiln_cell *net;
+    kiln_optim *opt;
+    int64_t classes;           // logits become [rows, classes]
+    const struct model *model; // decode: net's
+};
+// Takes over the cell, also where it fails.
+kiln_status make_trainer(struct state *s, kiln_cell *net, int64_t classes, bool adam);
+void random_labels(struct state *s, int64_t count, int64_t classes);
 kiln_status setup_small_net(struct state *s);
-kiln_status setup_decode(struct state *s);
-kiln_status run_decode(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
-kiln_status run_step(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
 void trainer_free(struct trainer **t);
-
-// flow.c
-kiln_status setup_scan(struct state *s);
-kiln_status run_scan(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
-kiln_status setup_while(struct state *s);
-kiln_status run_while(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
-kiln_status setup_lstm(struct state *s);
-kiln_status run_lstm(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
-
-// fourier.c
-kiln_status setup_fft(struct state *s);
-kiln_status run_fft(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
-kiln_status setup_fft2(struct state *s);
-kiln_status run_fft2(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
-kiln_status setup_solve_batch(struct state *s);
-kiln_status run_solve_batch(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
 
 // Which keys a query sees: [length, length], lower triangle true.
 kiln_tensor *causal_mask(kiln_device *dev, int64_t length);
@@ -98,12 +112,15 @@ kiln_tensor *attention(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tens
 // What a row holds; figures of one call, NaN where there are none.
 struct row {
     char name[48], mode[16], error[256];
+    const char *group; // NULL: a row about the process
     double time_ns, min_ns, p90_ns, first_ns;
     double most_ns; // shapes.c: of all; else NaN
     int runs;
     double bytes, flops;
     double launches, submits, waits;
     double idle_waits, wasted_launches; // of a call by itself
+    double kernels, moved_B;            // of a program: made of its graph, and the bytes that its launches move
+    double slower;                      // captured: its time over the eager one's, where that is marked; else NaN
     double cpu_ns;                      // of the calling thread, an op or, captured, a launch
     double driver_ns;                   // first_call on Vulkan: of the time, what the driver took to create pipelines
     enum ceiling ceiling;
@@ -113,7 +130,7 @@ struct row {
 };
 
 struct plan {
-    const char *device, *filter, *size;
+    const char *device, *filter, *group, *size;
     bool memory;
     bool modes[MODE_COUNT];
     double budget_s; // of timed runs, a row
@@ -133,8 +150,9 @@ void report_free(struct report *r);
 double now_ns(void);
 void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode, struct row *out);
 
-// ceiling.c: the time of the best pass of that kind over `bytes` bytes; NaN when it cannot be had.
-double ceiling_ns(kiln_device *dev, enum ceiling c, double bytes);
+// ceiling.c: the time of the best pass of that kind over so many bytes, of CEILING_FMA so many operations; NaN when it
+// cannot be had.
+double ceiling_ns(kiln_device *dev, enum ceiling c, double amount);
 void ceiling_forget(void);
 
 // process.c: rows that measure more than calls.
@@ -149,6 +167,8 @@ void measure_warm_gpt(const struct plan *p, struct row *out);
 int warm_gpt_child(const struct plan *p);
 // files.c: reading a file of graphs with 100 MB of weights.
 void measure_import(const struct plan *p, kiln_device *dev, struct row *out);
+// busy.c: mlp_step while two other processes want each processor.
+void measure_busy(const struct plan *p, kiln_device *dev, struct row *out);
 // shapes.c: the first call with a new size beyond later ones: of softmax of rows, of a step of gpt_step's network, of a
 // residual network of images.
 enum shape_row { SHAPES_ROWS, SHAPES_TRAINING, SHAPES_IMAGES, SHAPES_COUNT };
@@ -160,6 +180,7 @@ extern const char *const memory_keys[6];
 void write_row(const struct row *r, FILE *f); // one line of text
 void write_json(const struct report *r, FILE *f);
 void write_html(const struct report *r, FILE *f);
+void write_roofline(const struct report *r, FILE *f); // roofline.c
 void write_json_string(const char *s, FILE *f);
 
 // compare.c: prints ratios, peer time over ours. 0, or 1 after a message on stderr.

@@ -108,3 +108,43 @@ kiln_status run_lstm(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
     for (int i = 1; i < 4; i++) *out = kiln_add(*out, kiln_mean(all[i], NULL));
     return kiln_error();
 }
+
+// --- a recurrent network that the host unrolls, with its gradients: 64 steps of tanh(x wi + h wh + b)
+
+enum { RNN_STEPS = 64 };
+
+static int64_t rnn_steps(const struct state *s)
+{
+    return s->z->lstm_length < RNN_STEPS ? s->z->lstm_length : RNN_STEPS;
+}
+
+kiln_status setup_rnn(struct state *s)
+{
+    int64_t length = rnn_steps(s), batch = s->z->lstm_batch / 2, units = s->z->lstm_units / 2;
+    double spread = 1 / kiln_item(kiln_sqrt(kiln_scalar((double)units)));
+    own_input(s, 0, kiln_uniform(s->dev, KILN_F32, KILN_SHAPE(units, units), -spread, spread));
+    own_input(s, 1, kiln_uniform(s->dev, KILN_F32, KILN_SHAPE(units, units), -spread, spread));
+    own_input(s, 2, kiln_uniform(s->dev, KILN_F32, KILN_SHAPE(units), -spread, spread));
+    own_input(s, 3, kiln_normal(s->dev, KILN_F32, KILN_SHAPE(length, batch, units), 0, 1));
+    s->flops = 3 * 2 * 2 * (double)(length * batch * units * units);
+    return kiln_error();
+}
+
+static kiln_status rnn_loss(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const int64_t *dims = kiln_dims(in[3]), length = dims[0];
+    kiln_tensor *h = kiln_zeros(kiln_tensor_device(in[0]), KILN_F32, KILN_SHAPE(dims[1], dims[2]));
+    (void)user, (void)n_in, (void)n_out;
+    for (int64_t t = 0; t < length; t++) {
+        kiln_tensor *x = kiln_matmul(kiln_select(in[3], 0, t), in[0]);
+        h = kiln_tanh(kiln_add(kiln_add(x, kiln_matmul(h, in[1])), in[2]));
+    }
+    out[0] = kiln_sum(h, NULL);
+    return kiln_error();
+}
+
+kiln_status run_rnn(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    (void)s;
+    return kiln_value_and_grad(rnn_loss, NULL, in, 4, KILN_GRAD(.wrt = KILN_ARGS(0, 1, 2)), out, 4);
+}

@@ -1,4 +1,4 @@
-// Fourier transforms, and many small systems of equations.
+// Fourier transforms, systems of equations, singular values.
 #include "bench.h"
 
 static kiln_tensor *normal(struct state *s, size_t rank, const int64_t *dims)
@@ -55,4 +55,33 @@ kiln_status run_solve_batch(struct state *s, kiln_tensor *const *in, kiln_tensor
 {
     *out = kiln_solve(in[0], in[1]);
     return kiln_error();
+}
+
+// --- one system, and singular values of many matrices
+
+kiln_status setup_solve(struct state *s)
+{
+    int64_t n = s->z->g;
+    random_input(s, 0, KILN_SHAPE(n, n));
+    random_input(s, 1, KILN_SHAPE(n, 16));
+    s->flops = 2.0 / 3 * (double)n * (double)n * (double)n;
+    return kiln_error();
+}
+
+kiln_status run_solve(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    *out = kiln_solve(in[0], in[1]);
+    return kiln_error();
+}
+
+kiln_status setup_svd(struct state *s)
+{
+    random_input(s, 0, KILN_SHAPE(64, 64, 64));
+    return kiln_error();
+}
+
+kiln_status run_svd(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_tensor *u, *vh;
+    return kiln_svd(in[0], false, &u, out, &vh);
 }

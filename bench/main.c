@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 #include <getopt.h>
 #include <kiln/version.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,11 @@ static const char usage[] =
     "Times a fixed set of computations; the same set, timed with PyTorch, is bench/peers/torch_rows.py.\n"
     "  --device D     cpu, gpu, vulkan, vulkan:N; default: $KILN_DEVICE, else the best there is\n"
     "  --size S       small (for CPUs), large (for GPUs) or tiny (to try the rows; times mean little); default: small\n"
-    "  --modes LIST   eager, jit, or both with a comma between them (the default)\n"
+    "  --modes LIST   eager, jit (captured as one graph), auto (captured by running), with commas between; default: "
+    "eager,jit\n"
     "  --filter GLOB  only rows whose name matches, as in file names\n"
+    "  --group NAME   only rows of this family: vector, matrix, norm, index, random, move, product, linear, image,\n"
+    "                 attention, call, loop, net; all: of each, without the rows about the process\n"
     "  --budget S     seconds of timed runs a row (1)\n"
     "  --memory       also train_10000: figures of the heap after 100 and 10,000 small steps of training\n"
     "  --list         print the names of the rows and exit\n"
@@ -27,28 +31,37 @@ static const char usage[] =
     "  --help         print this text and exit\n"
     "Times are medians after a warm-up, inputs random. A row that fails says so, and the exit status is 1; so it is "
     "where\n"
-    "a row gives other values captured than eager.\n";
+    "a row gives other values captured than eager. A row that takes longer captured than eager is marked: by more than "
+    "3 %\n"
+    "with jit, by more than 10 % with auto.\n";
 
 static bool chosen(const struct plan *p, const char *name)
 {
     return !p->filter || !fnmatch(p->filter, name, 0);
 }
 
+static bool chosen_case(const struct plan *p, const struct bench_case *c)
+{
+    return chosen(p, c->name) && (!p->group || !strcmp(p->group, c->group) || !strcmp(p->group, "all"));
+}
+
 static const char memory_row[] = "train_10000", cold_row[] = "cold_start", first_row[] = "first_call",
-                  warm_row[] = "warm_gpt",
-                  import_row[] = "import_100mb", *const shape_rows[] = {"new_shape", "new_shape", "resnet_sizes"},
+                  warm_row[] = "warm_gpt", import_row[] = "import_100mb",
+                  busy_row[] = "busy_step", *const shape_rows[] = {"new_shape", "new_shape", "resnet_sizes"},
                   *const shape_modes[] = {"softmax", "gpt_step", "jit"};
 
 static int list_rows(const struct plan *p)
 {
     for (int i = 0; i < bench_case_count; i++) {
-        if (chosen(p, bench_cases[i].name)) printf("%s\n", bench_cases[i].name);
+        if (chosen_case(p, &bench_cases[i])) printf("%s\n", bench_cases[i].name);
     }
+    if (p->group) return 0;
     if (chosen(p, memory_row)) printf("%s\n", memory_row);
     if (chosen(p, cold_row)) printf("%s\n", cold_row);
     if (chosen(p, first_row)) printf("%s\n", first_row);
     if (chosen(p, warm_row)) printf("%s\n", warm_row);
     if (chosen(p, import_row)) printf("%s\n", import_row);
+    if (chosen(p, busy_row)) printf("%s\n", busy_row);
     for (int k = SHAPES_TRAINING; k < SHAPES_COUNT; k++)
         if (chosen(p, shape_rows[k])) printf("%s\n", shape_rows[k]);
     return 0;
@@ -64,14 +77,26 @@ static bool show(const struct row *r)
     return !r->error[0];
 }
 
+// What a captured case may take beside an eager one.
+static const double allowed[MODE_COUNT] = {[MODE_JIT] = 1.03, [MODE_AUTO] = 1.10};
+
+static void mark_slower(struct row *r, enum mode m, double eager_ns)
+{
+    double ratio = r->time_ns / eager_ns;
+    if (m != MODE_EAGER && !r->error[0] && ratio > allowed[m]) r->slower = ratio;
+}
+
 static bool run_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, struct report *report)
 {
     bool ok = true;
+    double eager_ns = NAN;
     for (enum mode m = 0; m < MODE_COUNT; m++) {
         if (!p->modes[m]) continue;
         struct row *r = report_add(report, c->name, mode_name(m));
         if (!r) return false;
         measure_case(p, dev, c, m, r);
+        if (m == MODE_EAGER && !r->error[0]) eager_ns = r->time_ns;
+        mark_slower(r, m, eager_ns);
         ok &= show(r);
     }
     return ok;
@@ -112,6 +137,12 @@ static bool run_processes(const struct plan *p, kiln_device *dev, bool on_cpu, s
         measure_import(p, dev, r);
         ok &= show(r);
     }
+    if (on_cpu && p->modes[MODE_JIT] && chosen(p, busy_row)) {
+        struct row *r = report_add(report, busy_row, "jit");
+        if (!r) return false;
+        measure_busy(p, dev, r);
+        ok &= show(r);
+    }
     for (enum shape_row k = 0; k < SHAPES_COUNT; k++) {
         if (!p->modes[MODE_JIT] || !chosen(p, shape_rows[k])) continue;
         struct row *r = report_add(report, shape_rows[k], shape_modes[k]);
@@ -126,8 +157,8 @@ static bool run_rows(const struct plan *p, kiln_device *dev, bool on_cpu, struct
 {
     bool ok = true;
     for (int i = 0; i < bench_case_count; i++)
-        if (chosen(p, bench_cases[i].name)) ok &= run_case(p, dev, &bench_cases[i], report);
-    return run_processes(p, dev, on_cpu, report) && ok;
+        if (chosen_case(p, &bench_cases[i])) ok &= run_case(p, dev, &bench_cases[i], report);
+    return (p->group || run_processes(p, dev, on_cpu, report)) && ok;
 }
 
 static bool fail_to_write(const char *path)
@@ -222,6 +253,10 @@ static int take_option(int c, struct request *q)
         if (!take_modes(optarg, q->plan.modes)) return 1 + reject("not a list of modes:", optarg);
         break;
     case 'f': q->plan.filter = optarg; break;
+    case 'g':
+        q->plan.group = optarg;
+        if (!is_group(optarg)) return 1 + reject("no such group:", optarg);
+        break;
     case 'b':
         q->plan.budget_s = strtod(optarg, NULL);
         if (!(q->plan.budget_s > 0)) return 1 + reject("not a number of seconds:", optarg);
@@ -244,12 +279,12 @@ static int take_option(int c, struct request *q)
 int main(int argc, char **argv)
 {
     static const struct option names[] = {
-        {"device", 1, NULL, 'd'},    {"size", 1, NULL, 's'},       {"modes", 1, NULL, 'm'},
-        {"filter", 1, NULL, 'f'},    {"budget", 1, NULL, 'b'},     {"memory", 0, NULL, 'M'},
-        {"list", 0, NULL, 'l'},      {"json", 1, NULL, 'j'},       {"html", 1, NULL, 'H'},
-        {"compare", 1, NULL, 'c'},   {"cold-child", 0, NULL, 'C'}, {"first-child", 1, NULL, 'F'},
-        {"gpt-child", 0, NULL, 'G'}, {"version", 0, NULL, 'v'},    {"help", 0, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+        {"device", 1, NULL, 'd'},      {"size", 1, NULL, 's'},      {"modes", 1, NULL, 'm'},
+        {"filter", 1, NULL, 'f'},      {"group", 1, NULL, 'g'},     {"budget", 1, NULL, 'b'},
+        {"memory", 0, NULL, 'M'},      {"list", 0, NULL, 'l'},      {"json", 1, NULL, 'j'},
+        {"html", 1, NULL, 'H'},        {"compare", 1, NULL, 'c'},   {"cold-child", 0, NULL, 'C'},
+        {"first-child", 1, NULL, 'F'}, {"gpt-child", 0, NULL, 'G'}, {"version", 0, NULL, 'v'},
+        {"help", 0, NULL, 'h'},        {NULL, 0, NULL, 0}};
     struct request q = {.plan = {.size = "small", .budget_s = 1, .modes = {true, true}}};
     for (int c; (c = getopt_long(argc, argv, "h", names, NULL)) != -1;) {
         int status = take_option(c, &q);

@@ -19,10 +19,10 @@ double now_ns(void)
 static void count_waste(struct state *s, struct row *out)
 {
     kiln_device_stats before = {.size = sizeof before}, after = {.size = sizeof after}, end = {.size = sizeof end};
-    kiln_tensor *result = NULL;
+    kiln_tensor *results[STATE_OUTPUTS] = {NULL};
     kiln_scope *scope = kiln_scope_begin();
     kiln_device_get_stats(s->dev, &before);
-    state_call(s, &result);
+    state_call(s, results);
     kiln_device_get_stats(s->dev, &after);
     kiln_scope_end(&scope);
     kiln_device_synchronize(s->dev);
@@ -41,7 +41,7 @@ static void repeat(const struct plan *p, struct state *s, struct row *out)
     kiln_bench_result r = {.size = sizeof r};
     const kiln_bench_opts *o = KILN_BENCH(.budget_s = p->budget_s, .warm_up = WARM_UP, .min_runs = MIN_RUNS,
                                           .max_runs = MAX_RUNS, .device = s->dev);
-    if (kiln_bench_function(call, s, NULL, 0, 1, o, &r)) return;
+    if (kiln_bench_function(call, s, NULL, 0, (size_t)state_outs(s), o, &r)) return;
     out->runs = (int)r.runs;
     out->first_ns = r.first_ns;
     out->time_ns = r.median_ns;
@@ -61,22 +61,34 @@ static void take_error(struct row *out)
     kiln_error_clear();
 }
 
+// Of the program that ran.
+static void take_cost(const struct state *s, struct row *out)
+{
+    kiln_cost cost = {.size = sizeof cost};
+    if (kiln_function_cost(s->function, &cost)) return;
+    out->kernels = (double)cost.kernels;
+    out->moved_B = cost.moved_B;
+}
+
 void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode, struct row *out)
 {
     struct state s;
     const struct sizes *z = bench_sizes(p->size);
     if (!state_begin(&s, dev, z, c, mode)) repeat(p, &s, out);
+    if (mode == MODE_JIT && !kiln_error()) take_cost(&s, out);
     out->bytes = s.bytes;
     out->flops = s.flops;
     out->ceiling = c->ceiling;
+    out->group = c->group;
     take_error(out);
     state_finish(&s);
     kiln_device_trim(dev);
-    if (mode == MODE_JIT && !out->error[0]) {
-        check_values(dev, z, c, out->error, sizeof out->error);
+    if (mode != MODE_EAGER && !out->error[0]) {
+        check_values(dev, z, c, mode, out->error, sizeof out->error);
         take_error(out);
         kiln_device_trim(dev);
     }
-    if (out->ceiling && !out->error[0]) out->ceiling_ns = ceiling_ns(dev, out->ceiling, out->bytes);
+    if (out->ceiling && !out->error[0])
+        out->ceiling_ns = ceiling_ns(dev, out->ceiling, out->ceiling == CEILING_FMA ? out->flops : out->bytes);
     kiln_error_clear();
 }

@@ -1,5 +1,5 @@
-// The two ways to call a case: as it is, op by op, or captured as one graph. A step of training is captured whole:
-// forward, loss, backward and update.
+// The ways to call a case: as it is, op by op, or captured, as one graph (jit) or by running it (auto). A step of
+// training is captured whole: forward, loss, backward and update.
 //
 // That both give the same is checked on two states made from the same random numbers. Both are called a few times, so
 // that of a step of training the loss tells whether the updates before it were the same.
@@ -13,7 +13,7 @@
 
 const char *mode_name(enum mode m)
 {
-    static const char *const names[MODE_COUNT] = {"eager", "jit"};
+    static const char *const names[MODE_COUNT] = {"eager", "jit", "auto"};
     return names[m];
 }
 
@@ -25,13 +25,6 @@ static kiln_status run_captured(void *user, kiln_tensor *const *in, size_t n_in,
     return s->c->run(s, all, out);
 }
 
-static size_t count_inputs(const struct state *s)
-{
-    size_t n = 0;
-    while (n < STATE_INPUTS && s->in[n]) n++;
-    return n;
-}
-
 kiln_status state_begin(struct state *s, kiln_device *dev, const struct sizes *z, const struct bench_case *c,
                         enum mode mode)
 {
@@ -40,12 +33,19 @@ kiln_status state_begin(struct state *s, kiln_device *dev, const struct sizes *z
     c->setup(s);
     kiln_scope_end(&scope);
     if (mode == MODE_JIT) s->function = kiln_jit(run_captured, s, NULL);
+    if (mode == MODE_AUTO) s->function = kiln_jit(run_captured, s, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
     return kiln_error();
+}
+
+int state_outs(const struct state *s)
+{
+    return s->c->outs ? s->c->outs : 1;
 }
 
 kiln_status state_call(struct state *s, kiln_tensor **out)
 {
-    return s->function ? kiln_call(s->function, s->in, count_inputs(s), out, 1) : s->c->run(s, s->in, out);
+    return s->function ? kiln_call(s->function, s->in, count_inputs(s), out, (size_t)state_outs(s))
+                       : s->c->run(s, s->in, out);
 }
 
 void state_finish(struct state *s)
@@ -58,20 +58,20 @@ void state_finish(struct state *s)
 // --- the comparison
 
 // What the last of the calls gave, owned by the caller.
-static kiln_tensor *result_of(kiln_device *dev, const struct sizes *z, const struct bench_case *c, enum mode mode)
+static void results_of(kiln_device *dev, const struct sizes *z, const struct bench_case *c, enum mode mode,
+                       kiln_tensor **results)
 {
     struct state s;
-    kiln_tensor *result = NULL;
     kiln_seed(dev, SEED);
     state_begin(&s, dev, z, c, mode);
     for (int i = 0; i < CHECKED_CALLS && !kiln_error(); i++) {
         kiln_scope *scope = kiln_scope_begin();
-        kiln_free(&result);
-        if (!state_call(&s, &result)) kiln_own(result);
+        for (int k = 0; k < state_outs(&s); k++) kiln_free(&results[k]);
+        if (!state_call(&s, results))
+            for (int k = 0; k < state_outs(&s); k++) kiln_own(results[k]);
         kiln_scope_end(&scope);
     }
     state_finish(&s);
-    return result;
 }
 
 // In units of the largest value: what another order of sums may change in each dtype.
@@ -99,12 +99,17 @@ static void compare_values(kiln_tensor *eager, kiln_tensor *jit, char *error, si
     snprintf(error, size, "it differs from eager by %g, where values go up to %g", apart, scale);
 }
 
-void check_values(kiln_device *dev, const struct sizes *z, const struct bench_case *c, char *error, size_t size)
+void check_values(kiln_device *dev, const struct sizes *z, const struct bench_case *c, enum mode mode, char *error,
+                  size_t size)
 {
-    kiln_tensor *eager = result_of(dev, z, c, MODE_EAGER), *jit = result_of(dev, z, c, MODE_JIT);
+    kiln_tensor *eager[STATE_OUTPUTS] = {NULL}, *jit[STATE_OUTPUTS] = {NULL};
+    results_of(dev, z, c, MODE_EAGER, eager);
+    results_of(dev, z, c, mode, jit);
     kiln_scope *scope = kiln_scope_begin();
-    compare_values(eager, jit, error, size);
+    for (int k = 0; k < STATE_OUTPUTS && eager[k] && !error[0]; k++) compare_values(eager[k], jit[k], error, size);
     kiln_scope_end(&scope);
-    kiln_free(&eager);
-    kiln_free(&jit);
+    for (int k = 0; k < STATE_OUTPUTS; k++) {
+        kiln_free(&eager[k]);
+        kiln_free(&jit[k]);
+    }
 }

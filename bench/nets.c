@@ -8,13 +8,6 @@
 
 enum { MAX_PARAMETERS = 256, MAX_LAYERS = 16 };
 
-struct trainer {
-    kiln_cell *net;
-    kiln_optim *opt;
-    int64_t classes;           // logits become [rows, classes]
-    const struct model *model; // decode: net's
-};
-
 void trainer_free(struct trainer **t)
 {
     if (!*t) return;
@@ -40,8 +33,7 @@ kiln_status run_step(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
     return kiln_optim_step(t->opt);
 }
 
-// Takes over the cell, also where it fails.
-static kiln_status make_trainer(struct state *s, kiln_cell *net, int64_t classes, bool adamw)
+kiln_status make_trainer(struct state *s, kiln_cell *net, int64_t classes, bool adamw)
 {
     kiln_tensor *params[MAX_PARAMETERS];
     struct trainer *t = calloc(1, sizeof *t);
@@ -59,7 +51,7 @@ static kiln_status make_trainer(struct state *s, kiln_cell *net, int64_t classes
     return kiln_error();
 }
 
-static void random_labels(struct state *s, int64_t count, int64_t classes)
+void random_labels(struct state *s, int64_t count, int64_t classes)
 {
     own_input(s, 1, kiln_randint(s->dev, KILN_I64, KILN_SHAPE(count), 0, classes));
 }
@@ -125,7 +117,7 @@ kiln_tensor *attention(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tens
 
 struct block {
     kiln_cell *norm1, *norm2, *qkv, *out, *up, *down;
-    kiln_tensor *mask; // the model's
+    kiln_tensor *mask; // the model's; NULL: each place sees all
     int64_t heads;
 };
 
@@ -151,8 +143,10 @@ static kiln_status block_forward(kiln_cell *cell, void *user, kiln_tensor *const
     const int64_t *d = kiln_dims(x);
     kiln_split(kiln_cell_call(b->qkv, kiln_cell_call(b->norm1, x)), -1, part, 3);
     for (int i = 0; i < 3; i++) part[i] = split_heads(part[i], b->heads);
+    kiln_tensor *mask = first_of(first_of(b->mask, 0, d[1]), 1, d[1]);
     kiln_tensor *seen =
-        kiln_transpose(attention(part[0], part[1], part[2], first_of(first_of(b->mask, 0, d[1]), 1, d[1])), 1, 2);
+        mask ? attention(part[0], part[1], part[2], mask) : kiln_sdpa(part[0], part[1], part[2], NULL, NULL);
+    seen = kiln_transpose(seen, 1, 2);
     x = kiln_add(x, kiln_cell_call(b->out, kiln_reshape(seen, KILN_SHAPE(d[0], d[1], d[2]))));
     kiln_tensor *wide = kiln_gelu_tanh(kiln_cell_call(b->up, kiln_cell_call(b->norm2, x)));
     out[0] = kiln_add(x, kiln_cell_call(b->down, wide));
@@ -222,6 +216,52 @@ kiln_status setup_gpt(struct state *s)
     own_input(s, 0, kiln_randint(s->dev, KILN_I64, KILN_SHAPE(z->batch, z->seq), 0, z->vocab));
     own_input(s, 1, kiln_randint(s->dev, KILN_I64, KILN_SHAPE(z->batch, z->seq), 0, z->vocab));
     return make_trainer(s, make_model(s, &m), z->vocab, true);
+}
+
+// --- an encoder: blocks in which each place sees all; batch, tokens, width, layers
+
+static kiln_cell *make_encoder(struct state *s)
+{
+    const int64_t *n = case_sizes(s);
+    const struct block *b;
+    kiln_cell *blocks = kiln_nn_sequential(0, NULL);
+    for (int i = 0; i < 2; i++) random_input(s, i, KILN_SHAPE(n[0], n[1], n[2]));
+    for (int64_t i = 0; i < n[3]; i++)
+        if (kiln_sequential_append(blocks, make_block(s->dev, n[2], n[2] / 32 > 1 ? n[2] / 32 : 2, NULL, &b))) break;
+    double tokens = (double)(n[0] * n[1]), width = (double)n[2];
+    s->flops = (double)n[3] * tokens * (24 * width * width + 4 * (double)n[1] * width);
+    return blocks;
+}
+
+kiln_status setup_encoder(struct state *s)
+{
+    make_trainer(s, make_encoder(s), 0, false);
+    kiln_free(&s->in[1]);
+    return s->net ? kiln_cell_set_training(s->net->net, false) : kiln_error();
+}
+
+kiln_status run_encoder(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_no_grad_begin();
+    *out = kiln_cell_call(s->net->net, in[0]);
+    kiln_no_grad_end();
+    return kiln_error();
+}
+
+kiln_status setup_encoder_step(struct state *s)
+{
+    kiln_status status = make_trainer(s, make_encoder(s), 0, true);
+    s->flops *= 3;
+    return status;
+}
+
+// A step towards values that the network is to give.
+kiln_status run_regression_step(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
+{
+    kiln_optim_zero_grad(s->net->opt);
+    *out = kiln_loss_mse(kiln_cell_call(s->net->net, in[0]), in[1], KILN_REDUCTION_MEAN);
+    kiln_backward(*out, NULL);
+    return kiln_optim_step(s->net->opt);
 }
 
 // --- the same model token by token: 128 likeliest ones, over a cache of keys and values of so many

@@ -25,6 +25,9 @@ struct row *report_add(struct report *r, const char *name, const char *mode)
                         .waits = NAN,
                         .idle_waits = NAN,
                         .wasted_launches = NAN,
+                        .kernels = NAN,
+                        .moved_B = NAN,
+                        .slower = NAN,
                         .cpu_ns = NAN,
                         .driver_ns = NAN,
                         .ceiling_ns = NAN};
@@ -60,6 +63,7 @@ void write_row(const struct row *r, FILE *f)
                 strcmp(r->mode, "jit") ? "op" : "launch", r->submits, r->waits);
     if (!isnan(r->driver_ns)) fprintf(f, "  of it the driver %.4f", r->driver_ns / 1e6);
     if (!isnan(share(r))) fprintf(f, "  %3.0f%% of %s", 100 * share(r), ceiling_name(r->ceiling));
+    if (!isnan(r->slower)) fprintf(f, "  SLOWER than eager: %.2f times its time", r->slower);
     fputc('\n', f);
     for (int i = 0; r->has_extra && i < 6; i++) fprintf(f, "    %-24s %.0f\n", memory_keys[i], r->extra[i]);
 }
@@ -94,6 +98,7 @@ static void write_json_row(const struct row *r, FILE *f)
 {
     fprintf(f, "  {\"name\": ");
     write_json_string(r->name, f);
+    if (r->group) fprintf(f, ", \"group\": \"%s\"", r->group);
     fprintf(f, ", \"mode\": ");
     write_json_string(r->mode, f);
     if (r->error[0]) {
@@ -115,6 +120,9 @@ static void write_json_row(const struct row *r, FILE *f)
     write_number("waits", r->waits, f);
     write_number("idle_waits", r->idle_waits, f);
     write_number("wasted_launches", r->wasted_launches, f);
+    if (!isnan(r->kernels)) write_number("kernels", r->kernels, f);
+    if (!isnan(r->moved_B)) write_number("moved_B", r->moved_B, f);
+    if (!isnan(r->slower)) write_number("slower", r->slower, f);
     if (!isnan(r->cpu_ns)) write_number("cpu_ns", r->cpu_ns, f);
     if (!isnan(r->driver_ns)) write_number("driver_ns", r->driver_ns, f);
     fprintf(f, ", \"ceiling\": \"%s\"", ceiling_name(r->ceiling));
@@ -191,20 +199,30 @@ static void write_html_row(const struct row *r, FILE *f)
 
 void write_html(const struct report *r, FILE *f)
 {
-    fputs("<!doctype html><meta charset=utf-8><title>kiln-bench</title>\n"
-          "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:.2em .7em;"
-          "text-align:right;border-bottom:1px solid #ddd}th{text-align:left}.error{color:#a00;text-align:left}"
-          ".bar{position:relative;min-width:9em}.bar i{position:absolute;left:0;top:.15em;bottom:.15em;"
-          "background:#cde;z-index:-1}</style>\n<h1>kiln-bench</h1>\n<p>",
-          f);
+    fputs(
+        "<!doctype html><meta charset=utf-8><title>kiln-bench</title>\n"
+        "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:.2em .7em;"
+        "text-align:right;border-bottom:1px solid var(--grid)}th{text-align:left}.error{color:#a00;text-align:left}"
+        ".bar{position:relative;min-width:9em}.bar i{position:absolute;left:0;top:.15em;bottom:.15em;"
+        "background:var(--bar);z-index:-1}"
+        ":root{color-scheme:light dark;--bar:#cde;--eager:#c60;--jit:#06c;--ink:#222;--grid:#ddd}"
+        "@media(prefers-color-scheme:dark){:root{--bar:#345;--eager:#fa5;--jit:#6bf;--ink:#ddd;--grid:#444}"
+        "body{background:#181a1b;color:#ddd}}svg{max-width:100%}svg text{font:12px sans-serif;fill:var(--ink)}"
+        ".grid{stroke:var(--grid)}.roof{stroke:var(--ink);stroke-width:2;fill:none}circle.eager{fill:var(--eager)}"
+        "circle.jit{fill:var(--jit)}.key{display:inline-block;width:.7em;height:.7em;border-radius:50%;margin-left:1em}"
+        ".key.eager{background:var(--eager)}.key.jit{background:var(--jit)}"
+        ".key.line{height:2px;width:1.4em;border-radius:0;background:var(--ink);vertical-align:middle}</"
+        "style>\n<h1>kiln-bench</h1>\n<p>",
+        f);
     write_escaped(r->device, f);
     fputs(", ", f);
     write_escaped(r->driver, f);
-    fprintf(
-        f,
-        ", size %s, %u threads</p>\n<table>\n<tr><th>row</th><th>mode</th><th>median, ms</th><th>min</th>"
-        "<th>90 %%</th><th>runs</th><th>launches</th><th>GB/s</th><th>GFLOP/s</th><th>share of the ceiling</th></tr>\n",
-        r->size, r->threads);
+    fprintf(f, ", size %s, %u threads</p>\n", r->size, r->threads);
+    write_roofline(r, f);
+    fputs(
+        "<table>\n<tr><th>row</th><th>mode</th><th>median, ms</th><th>min</th>"
+        "<th>90 %</th><th>runs</th><th>launches</th><th>GB/s</th><th>GFLOP/s</th><th>share of the ceiling</th></tr>\n",
+        f);
     for (int i = 0; i < r->n_rows; i++) write_html_row(&r->rows[i], f);
     fputs("</table>\n", f);
 }

@@ -15,6 +15,7 @@ ap.add_argument("--size", default="small", choices=["small", "large"])
 ap.add_argument("--threads", type=int, default=2)
 ap.add_argument("--modes", default="eager,compile")
 ap.add_argument("--filter", default="")
+ap.add_argument("--group", default="", help="only rows of this family")
 ap.add_argument("--budget", type=float, default=1.0, help="seconds of timed runs for a row")
 args = ap.parse_args()
 big = args.size == "large"
@@ -33,8 +34,18 @@ V, DM, HD, LY, SQ, BS = (50304, 768, 12, 12, 1024, 4) if big else (512, 128, 4, 
 cases = {}
 
 
+family = ""
+
+
+def group(name):
+    """The family of the cases that follow."""
+    global family
+    family = name
+
+
 def case(name, fn, inputs, flops=0, nbytes=0):
-    cases[name] = (fn, inputs, flops, nbytes)
+    """inputs() makes the arguments when the case is measured, so that no other case's are in memory."""
+    cases[name] = (family, fn, inputs, flops, nbytes)
 
 
 def small_chain(s):
@@ -60,17 +71,19 @@ def measure(once, fn, inputs):
 def report(framework, device, once, prepare):
     """prepare(fn, compiled) is what is called for a case."""
     rows = []
-    for name, (fn, inputs, flops, nbytes) in cases.items():
-        if args.filter and args.filter not in name:
+    for name, (family, fn, make_inputs, flops, nbytes) in cases.items():
+        if args.filter not in name or args.group not in ("", family):
             continue
+        inputs = None
         for mode in args.modes.split(","):
             if mode == "compile" and (name == "dispatch_1000" or (name == "scan_1000" and framework.startswith("torch"))):
                 continue
             try:
+                inputs = make_inputs() if inputs is None else inputs
                 row = measure(once, prepare(fn, mode == "compile"), inputs)
             except Exception as e:  # a peer that cannot run a case says so, and the comparison shows a gap
-                row = dict(error=str(e).splitlines()[0][:200])
-            rows.append(dict(name=name, mode=mode, flops=flops, bytes=nbytes, **row))
+                row = dict(error=(str(e).splitlines() or [type(e).__name__])[0][:200])
+            rows.append(dict(name=name, group=family, mode=mode, flops=flops, bytes=nbytes, **row))
             print(name, mode, f"{row.get('time_ns', math.nan) / 1e6:.3f} ms", file=sys.stderr)
     print(json.dumps(dict(framework=framework, device=device, size=args.size, threads=args.threads, rows=rows),
                      indent=1))

@@ -13,12 +13,12 @@
 // tests/onnx/real_embed.py compares all of it with onnxruntime for a model that is at hand:
 //
 //     python3 tests/onnx/real_embed.py build/docs/examples/embed minilm.onnx vocab.txt
+#include "options.h"
 #include "bert.h"
 #include "wordpiece.h"
 
 #include <kiln/kiln.h>
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <sys/stat.h>
 
@@ -27,15 +27,9 @@ enum { MAX_PORTS = 16, LENGTH_LIMIT = 1 << 16 };
 struct options {
     const char *device, *model, *vocab, *text, *output, *out;
     int64_t batch, length;
-    bool ids, is_folder; // of the model
+    bool ids, is_folder, is_missing; // the model
     char folders_vocab[4096];
 };
-
-static bool is_folder(const char *path)
-{
-    struct stat s;
-    return path && !stat(path, &s) && S_ISDIR(s.st_mode);
-}
 
 static const char usage[] =
     "usage: embed --model FOLDER [options] [SENTENCE...]\n"
@@ -50,32 +44,30 @@ static const char usage[] =
     "  --ids         print the ids of each sentence's word pieces; needs no model\n"
     "  --device D    cpu, gpu, vulkan, vulkan:N; default: $KILN_DEVICE, else the best there is\n";
 
-static bool parse_options(int argc, char **argv, struct options *o)
+// A folder has its vocabulary; a file of ONNX none, and one that is not there is told of as such.
+static bool find_vocab(struct options *o)
 {
-    static const struct option names[] = {{"device", 1, NULL, 'd'}, {"model", 1, NULL, 'm'},  {"vocab", 1, NULL, 'v'},
-                                          {"text", 1, NULL, 't'},   {"output", 1, NULL, 'n'}, {"out", 1, NULL, 'o'},
-                                          {"batch", 1, NULL, 'b'},  {"length", 1, NULL, 'l'}, {"ids", 0, NULL, 'i'},
-                                          {"help", 0, NULL, '?'},   {NULL, 0, NULL, 0}};
-    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
-        switch (c) {
-        case 'd': o->device = optarg; break;
-        case 'm': o->model = optarg; break;
-        case 'v': o->vocab = optarg; break;
-        case 't': o->text = optarg; break;
-        case 'n': o->output = optarg; break;
-        case 'o': o->out = optarg; break;
-        case 'b': o->batch = atoll(optarg); break;
-        case 'l': o->length = atoll(optarg); break;
-        case 'i': o->ids = true; break;
-        default: return false;
-        }
-    }
-    o->is_folder = is_folder(o->model);
+    struct stat s;
+    o->is_missing = o->model && stat(o->model, &s);
+    o->is_folder = o->model && !o->is_missing && S_ISDIR(s.st_mode);
     if (o->is_folder && !o->vocab) {
         snprintf(o->folders_vocab, sizeof o->folders_vocab, "%s/vocab.txt", o->model);
         o->vocab = o->folders_vocab;
     }
-    return o->vocab && (o->model || o->ids) && o->batch > 0 && o->length >= 2 && o->length <= LENGTH_LIMIT;
+    return o->vocab || o->is_missing;
+}
+
+static bool parse_options(int argc, char **argv, struct options *o)
+{
+    bool read = READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"model", .text = &o->model},
+                             {"vocab", .text = &o->vocab}, {"text", .text = &o->text}, {"output", .text = &o->output},
+                             {"out", .text = &o->out}, {"batch", .whole = &o->batch, .least = 1},
+                             {"length", .whole = &o->length, .least = 2}, {"ids", .flag = &o->ids});
+    bool good = read && option_fits(o->model || o->ids, "--model is missing") &&
+                option_fits(o->length <= LENGTH_LIMIT, "--length takes 65536 at most") &&
+                option_fits(find_vocab(o), "--vocab FILE is missing: a file of ONNX has no vocabulary");
+    if (!good) fputs(usage, stderr);
+    return good;
 }
 
 // --- the sentences
@@ -375,9 +367,10 @@ int main(int argc, char **argv)
     struct options o = {.batch = 16, .length = 256};
     struct sentences s = {0};
     struct wordpiece w = {0};
-    if (!parse_options(argc, argv, &o)) {
-        fputs(usage, stderr);
-        return 2;
+    if (!parse_options(argc, argv, &o)) return 2;
+    if (o.is_missing) {
+        perror(o.model);
+        return 1;
     }
     bool good = wordpiece_load(&w, o.vocab);
     for (int i = optind; good && i < argc; i++) good = add_sentence(&s, argv[i]);

@@ -14,9 +14,10 @@
 //
 //     fashion_mnist --export classifier.kiln --sample images.npy
 //     kiln-run classifier.kiln --input images=images.npy --output classes=classes.npy
+#include "options.h"
+
 #include <kiln/kiln.h>
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -59,32 +60,16 @@ static void parse_modes(struct options *o, const char *list)
 
 static bool parse_options(int argc, char **argv, struct options *o)
 {
-    static const struct option names[] = {
-        {"device", 1, NULL, 'd'}, {"epochs", 1, NULL, 'e'},     {"limit", 1, NULL, 'l'},   {"batch", 1, NULL, 'b'},
-        {"lr", 1, NULL, 'r'},     {"batch-norm", 0, NULL, 'n'}, {"seed", 1, NULL, 's'},    {"data", 1, NULL, 'D'},
-        {"folder", 1, NULL, 'f'}, {"curve", 1, NULL, 'C'},      {"compare", 1, NULL, 'x'}, {"modes", 1, NULL, 'm'},
-        {"export", 1, NULL, 'E'}, {"sample", 1, NULL, 'S'},     {"help", 0, NULL, 'h'},    {NULL, 0, NULL, 0}};
-    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
-        switch (c) {
-        case 'd': o->device = optarg; break;
-        case 'e': o->epochs = atoll(optarg); break;
-        case 'l': o->limit = atoll(optarg); break;
-        case 'b': o->batch = atoll(optarg); break;
-        case 'r': o->lr = atof(optarg); break;
-        case 'n': o->batch_norm = true; break;
-        case 's': o->seed = atoll(optarg); break;
-        case 'D': o->data = optarg; break;
-        case 'f': o->folder = optarg; break;
-        case 'C': o->curve = optarg; break;
-        case 'x': o->compare = atoll(optarg); break;
-        case 'm': parse_modes(o, optarg); break;
-        case 'E': o->export = optarg; break;
-        case 'S': o->sample = optarg; break;
-        default: fputs(usage, c == 'h' ? stdout : stderr); return false;
-        }
-    }
-    bool good =
-        optind == argc && o->epochs >= 0 && o->batch > 0 && o->limit >= 0 && o->compare >= 0 && (o->eager || o->jit);
+    const char *modes = "eager,jit";
+    bool read = READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"epochs", .whole = &o->epochs},
+                             {"limit", .whole = &o->limit}, {"batch", .whole = &o->batch, .least = 1},
+                             {"lr", .real = &o->lr, .positive = true}, {"batch-norm", .flag = &o->batch_norm},
+                             {"seed", .whole = &o->seed}, {"data", .text = &o->data}, {"folder", .text = &o->folder},
+                             {"curve", .text = &o->curve}, {"compare", .whole = &o->compare}, {"modes", .text = &modes},
+                             {"export", .text = &o->export}, {"sample", .text = &o->sample});
+    parse_modes(o, modes);
+    bool good = read && no_arguments(argc, argv) &&
+                option_fits(o->eager || o->jit, "--modes takes eager, jit, or both with a comma between them");
     if (!good) fputs(usage, stderr);
     return good;
 }

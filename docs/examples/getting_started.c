@@ -147,6 +147,10 @@ int main(int argc, char **argv)
 {
     int epochs = argc > 1 ? atoi(argv[1]) : EPOCHS;
     const char *stem = argc > 2 ? argv[2] : "spirals";
+    if (epochs < 1) {
+        fprintf(stderr, "usage: getting_started [EPOCHS [NAME]], 1 epoch or more\n");
+        return 2;
+    }
     char weights[256], graph[256];
     snprintf(weights, sizeof weights, "%s.safetensors", stem);
     snprintf(graph, sizeof graph, "%s.kiln", stem);

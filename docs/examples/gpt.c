@@ -7,11 +7,12 @@
 // same beginning and on the same text, op by op, for the comparison of time and losses. At the end the network writes a
 // sample, of letters drawn by their probability, and goes on from the text's first letters by the likeliest ones: a
 // loop over a cache of keys and values, in one graph.
+#include "options.h"
+
 #include <kiln/control.h>
 #include <kiln/kiln.h>
 
 #include <dirent.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -46,33 +47,21 @@ static const char usage[] =
 
 static bool parse_options(int argc, char **argv, struct options *o)
 {
-    static const struct option names[] = {
-        {"device", 1, NULL, 'd'},      {"text", 1, NULL, 't'},     {"steps", 1, NULL, 's'},
-        {"eager-steps", 1, NULL, 'e'}, {"batch", 1, NULL, 'b'},    {"length", 1, NULL, 'n'},
-        {"width", 1, NULL, 'w'},       {"heads", 1, NULL, 'h'},    {"layers", 1, NULL, 'l'},
-        {"sample", 1, NULL, 'S'},      {"seed", 1, NULL, 'r'},     {"help", 0, NULL, '?'},
-        {"checkpoint", 1, NULL, 'c'},  {"generate", 1, NULL, 'g'}, {NULL, 0, NULL, 0}};
-    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
-        switch (c) {
-        case 'd': o->device = optarg; break;
-        case 't': o->text = optarg; break;
-        case 's': o->steps = atoll(optarg); break;
-        case 'e': o->eager_steps = atoll(optarg); break;
-        case 'b': o->batch = atoll(optarg); break;
-        case 'n': o->length = atoll(optarg); break;
-        case 'w': o->width = atoll(optarg); break;
-        case 'h': o->heads = atoll(optarg); break;
-        case 'l': o->layers = atoll(optarg); break;
-        case 'S': o->sample = atoll(optarg); break;
-        case 'r': o->seed = atoll(optarg); break;
-        case 'c': o->checkpoint = optarg; break;
-        case 'g': o->generate = atoll(optarg); break;
-        default: fputs(usage, stderr); return false;
-        }
-    }
-    bool positive = o->steps >= 0 && o->batch > 0 && o->length > 0 && o->heads > 0 && o->layers > 0;
-    bool fits = o->layers <= MAX_LAYERS && o->generate >= 0 && o->generate < o->length;
-    return optind == argc && positive && fits && o->width > 0 && o->width % o->heads == 0;
+    bool read = READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"text", .text = &o->text},
+                             {"steps", .whole = &o->steps}, {"eager-steps", .whole = &o->eager_steps},
+                             {"batch", .whole = &o->batch, .least = 1}, {"length", .whole = &o->length, .least = 1},
+                             {"width", .whole = &o->width, .least = 1}, {"heads", .whole = &o->heads, .least = 1},
+                             {"layers", .whole = &o->layers, .least = 1}, {"sample", .whole = &o->sample},
+                             {"seed", .whole = &o->seed}, {"checkpoint", .text = &o->checkpoint},
+                             {"generate", .whole = &o->generate});
+    bool good = read && no_arguments(argc, argv) &&
+                option_fits(o->layers <= MAX_LAYERS, "--layers: there are too many") &&
+                option_fits(o->batch <= 1024, "--batch takes 1024 at most") &&
+                option_fits(o->length <= 4096, "--length takes 4096 at most") &&
+                option_fits(o->generate < o->length, "--generate has to be less than --length") &&
+                option_fits(o->width % o->heads == 0, "--width has to be a multiple of --heads");
+    if (!good) fputs(usage, stderr);
+    return good;
 }
 
 static double now_s(void)
@@ -132,6 +121,7 @@ static bool load_text(struct text *t, const char *folder)
 {
     struct dirent **files = NULL;
     int n = scandir(folder, &files, is_text, alphasort);
+    if (n < 0) perror(folder);
     for (int i = 0; i < n; i++) {
         add_file(t, folder, files[i]->d_name);
         free(files[i]);
@@ -591,7 +581,7 @@ int main(int argc, char **argv)
                         .seed = 1,
                         .lr = 3e-3,
                         .temperature = 0.8};
-    if (!parse_options(argc, argv, &o) || o.batch > 1024 || o.length > 4096) return 2;
+    if (!parse_options(argc, argv, &o)) return 2;
     struct text text = {0};
     if (!load_text(&text, o.text) || text.n <= o.length + 1) {
         fprintf(stderr, "gpt: %s: no .md files with enough text\n", o.text);

@@ -6,9 +6,10 @@
 // A blur is a product in the frequencies. Wiener's filter (1949) divides by it where there is more picture than noise:
 // conj(H) / (|H|^2 + noise). Then single pixels that stick out are taken by a median filter, and the picture is made
 // smaller. Without an input the program blurs a picture of its own, adds noise, and compares what it restores.
+#include "options.h"
+
 #include <kiln/kiln.h>
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,21 +31,11 @@ static const char usage[] = "usage: image_pipeline [options]\n"
 
 static bool parse_options(int argc, char **argv, struct options *o)
 {
-    static const struct option names[] = {{"device", 1, NULL, 'd'}, {"input", 1, NULL, 'i'}, {"output", 1, NULL, 'o'},
-                                          {"side", 1, NULL, 's'},   {"blur", 1, NULL, 'b'},  {"noise", 1, NULL, 'n'},
-                                          {"help", 0, NULL, '?'},   {NULL, 0, NULL, 0}};
-    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
-        switch (c) {
-        case 'd': o->device = optarg; break;
-        case 'i': o->input = optarg; break;
-        case 'o': o->output = optarg; break;
-        case 's': o->side = atoll(optarg); break;
-        case 'b': o->blur = atof(optarg); break;
-        case 'n': o->noise = atof(optarg); break;
-        default: fputs(usage, stderr); return false;
-        }
-    }
-    bool good = optind == argc && o->side >= 16 && o->side % 2 == 0 && o->blur > 0 && o->noise > 0;
+    bool read =
+        READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"input", .text = &o->input},
+                     {"output", .text = &o->output}, {"side", .whole = &o->side, .least = 16},
+                     {"blur", .real = &o->blur, .positive = true}, {"noise", .real = &o->noise, .positive = true});
+    bool good = read && no_arguments(argc, argv) && option_fits(o->side % 2 == 0, "--side has to be even");
     if (!good) fputs(usage, stderr);
     return good;
 }
@@ -120,7 +111,7 @@ static bool run(kiln_device *dev, struct options *o)
     if (better && picture) {
         double before = quality(x, picture), after = quality(out[0], picture);
         printf("%.1f dB out of focus, %.1f dB restored\n", before, after);
-        better = after > before + 1;
+        better = option_fits(after > before + 1, "that is not 1 dB better: --side may be too small");
     }
     if (better && o->output) kiln_save_image(o->output, out[1], NULL);
     kiln_function_free(&f);

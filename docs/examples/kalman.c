@@ -33,9 +33,9 @@ static const char usage[] = "usage: kalman [options]\n"
 
 static bool parse_options(int argc, char **argv, struct options *o)
 {
-    bool read = READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"steps", .whole = &o->steps},
-                             {"filters", .whole = &o->filters}, {"rounds", .whole = &o->rounds});
-    bool good = read && o->steps > 1 && o->filters > 1 && o->rounds >= 0;
+    bool read = READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"steps", .whole = &o->steps, .least = 2},
+                             {"filters", .whole = &o->filters, .least = 2}, {"rounds", .whole = &o->rounds});
+    bool good = read && no_arguments(argc, argv);
     if (!good) fputs(usage, stderr);
     return good;
 }

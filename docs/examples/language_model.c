@@ -7,9 +7,10 @@
 // loss, backward, clipping and update are one captured function. The last tenth of the text is held back: its
 // perplexity, exp(mean loss), says among how many characters the network is as good as undecided. At the end it writes
 // a sample, a captured step for each character.
+#include "options.h"
+
 #include <kiln/kiln.h>
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -37,26 +38,12 @@ static const char usage[] =
 
 static bool parse_options(int argc, char **argv, struct options *o)
 {
-    static const struct option names[] = {
-        {"device", 1, NULL, 'd'},      {"text", 1, NULL, 't'},  {"steps", 1, NULL, 's'}, {"batch", 1, NULL, 'b'},
-        {"length", 1, NULL, 'n'},      {"width", 1, NULL, 'w'}, {"lr", 1, NULL, 'r'},    {"sample", 1, NULL, 'S'},
-        {"temperature", 1, NULL, 'T'}, {"help", 0, NULL, '?'},  {NULL, 0, NULL, 0}};
-    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
-        switch (c) {
-        case 'd': o->device = optarg; break;
-        case 't': o->text = optarg; break;
-        case 's': o->steps = atoll(optarg); break;
-        case 'b': o->batch = atoll(optarg); break;
-        case 'n': o->length = atoll(optarg); break;
-        case 'w': o->width = atoll(optarg); break;
-        case 'r': o->lr = atof(optarg); break;
-        case 'S': o->sample = atoll(optarg); break;
-        case 'T': o->temperature = atof(optarg); break;
-        default: fputs(usage, stderr); return false;
-        }
-    }
-    bool good = optind == argc && o->text && o->steps > 0 && o->batch > 0 && o->length > 0 && o->width > 0 &&
-                o->sample >= 0 && o->lr > 0 && o->temperature > 0;
+    bool read = READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"text", .text = &o->text},
+                             {"steps", .whole = &o->steps, .least = 1}, {"batch", .whole = &o->batch, .least = 1},
+                             {"length", .whole = &o->length, .least = 1}, {"width", .whole = &o->width, .least = 1},
+                             {"lr", .real = &o->lr, .positive = true}, {"sample", .whole = &o->sample},
+                             {"temperature", .real = &o->temperature, .positive = true});
+    bool good = read && no_arguments(argc, argv) && option_fits(o->text, "--text FILE is missing");
     if (!good) fputs(usage, stderr);
     return good;
 }
@@ -207,6 +194,9 @@ static kiln_tensor *in_streams(kiln_tensor *ids, int64_t from, int64_t n, int64_
 static bool learn(struct model *m, kiln_device *dev, const kiln_vocabulary *v, kiln_tensor *ids)
 {
     int64_t n = kiln_dims(ids)[0], held_back = n / 10;
+    if (!option_fits(held_back > m->o->length && (n - held_back) / m->o->batch > m->o->length,
+                     "the text is too short for --batch and --length"))
+        return false;
     kiln_tensor *text = in_streams(ids, 0, n - held_back, m->o->batch),
                 *rest = in_streams(ids, n - held_back, held_back, 1);
     make_model(m, dev, kiln_vocabulary_count(v));

@@ -39,10 +39,11 @@ static bool parse_options(int argc, char **argv, struct options *o)
 {
     bool read =
         READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"data", .text = &o->data},
-                     {"epochs", .whole = &o->epochs}, {"limit", .whole = &o->limit}, {"batch", .whole = &o->batch},
-                     {"lr", .real = &o->lr}, {"width", .whole = &o->width}, {"blocks", .whole = &o->blocks},
+                     {"epochs", .whole = &o->epochs, .least = 1}, {"limit", .whole = &o->limit},
+                     {"batch", .whole = &o->batch, .least = 1}, {"lr", .real = &o->lr, .positive = true},
+                     {"width", .whole = &o->width, .least = 1}, {"blocks", .whole = &o->blocks},
                      {"workers", .whole = &o->workers}, {"folder", .text = &o->folder}, {"seed", .whole = &o->seed});
-    bool good = read && o->epochs > 0 && o->limit >= 0 && o->batch > 0 && o->blocks >= 0;
+    bool good = read && no_arguments(argc, argv);
     if (!good) fputs(usage, stderr);
     return good;
 }

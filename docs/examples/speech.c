@@ -11,9 +11,10 @@
 // go through the convolutions at once. The sizes of all layers are those of the file.
 //
 // PyPI's package silero-vad has the file; tests/tools/test_speech.py compares with what its authors' model says.
+#include "options.h"
+
 #include <kiln/kiln.h>
 
-#include <getopt.h>
 #include <math.h>
 #include <string.h>
 
@@ -39,25 +40,15 @@ static const char usage[] =
 
 static bool parse_options(int argc, char **argv, struct options *o)
 {
-    static const struct option names[] = {{"device", 1, NULL, 'd'},    {"model", 1, NULL, 'm'},
-                                          {"threshold", 1, NULL, 't'}, {"speech", 1, NULL, 's'},
-                                          {"silence", 1, NULL, 'q'},   {"margin", 1, NULL, 'g'},
-                                          {"batch", 1, NULL, 'b'},     {"probabilities", 0, NULL, 'p'},
-                                          {"help", 0, NULL, '?'},      {NULL, 0, NULL, 0}};
-    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
-        switch (c) {
-        case 'd': o->device = optarg; break;
-        case 'm': o->model = optarg; break;
-        case 't': o->threshold = atof(optarg); break;
-        case 's': o->speech_ms = atof(optarg); break;
-        case 'q': o->silence_ms = atof(optarg); break;
-        case 'g': o->margin_ms = atof(optarg); break;
-        case 'b': o->batch = atoll(optarg); break;
-        case 'p': o->probabilities = true; break;
-        default: return false;
-        }
-    }
-    return o->model && optind == argc - 1 && o->batch > 0;
+    bool read = READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"model", .text = &o->model},
+                             {"threshold", .real = &o->threshold}, {"speech", .real = &o->speech_ms},
+                             {"silence", .real = &o->silence_ms}, {"margin", .real = &o->margin_ms},
+                             {"batch", .whole = &o->batch, .least = 1}, {"probabilities", .flag = &o->probabilities});
+    bool good = read && option_fits(o->model, "--model FILE is missing") &&
+                option_fits(optind < argc, "SOUND.wav is missing") &&
+                option_fits(optind + 1 >= argc, "there is more than one sound");
+    if (!good) fputs(usage, stderr);
+    return good;
 }
 
 // --- the network
@@ -229,10 +220,7 @@ int main(int argc, char **argv)
 {
     struct options o = {.threshold = 0.5, .batch = 1024, .speech_ms = 250, .silence_ms = 100, .margin_ms = 30};
     struct sound s = {0};
-    if (!parse_options(argc, argv, &o)) {
-        fputs(usage, stderr);
-        return 2;
-    }
+    if (!parse_options(argc, argv, &o)) return 2;
     kiln_device *dev = kiln_device_open(o.device);
     kiln_scope *scope = kiln_scope_begin();
     bool missing = !dev && kiln_error() == KILN_E_MISSING;

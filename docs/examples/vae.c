@@ -35,11 +35,12 @@ static const char usage[] =
 
 static bool parse_options(int argc, char **argv, struct options *o)
 {
-    bool read = READ_OPTIONS(
-        argc, argv, {"device", .text = &o->device}, {"data", .text = &o->data}, {"epochs", .whole = &o->epochs},
-        {"limit", .whole = &o->limit}, {"batch", .whole = &o->batch}, {"latent", .whole = &o->latent},
-        {"hidden", .whole = &o->hidden}, {"folder", .text = &o->folder}, {"output", .text = &o->output});
-    bool good = read && o->epochs > 0 && o->limit >= 0 && o->batch > 0 && o->latent > 0 && o->hidden > 0;
+    bool read = READ_OPTIONS(argc, argv, {"device", .text = &o->device}, {"data", .text = &o->data},
+                             {"epochs", .whole = &o->epochs, .least = 1}, {"limit", .whole = &o->limit},
+                             {"batch", .whole = &o->batch, .least = 1}, {"latent", .whole = &o->latent, .least = 1},
+                             {"hidden", .whole = &o->hidden, .least = 1}, {"folder", .text = &o->folder},
+                             {"output", .text = &o->output});
+    bool good = read && no_arguments(argc, argv);
     if (!good) fputs(usage, stderr);
     return good;
 }

@@ -1,7 +1,9 @@
-// One pool of threads: libgomp's, which OpenBLAS shares. Ranges depend on the number of threads; results must not, so
-// kernels that fold values do it in chunks of a fixed size.
+// How many threads there are to be is asked of OpenMP, whose threads OpenBLAS has; loops of the library's own run on
+// threads of its own (pool.c). Ranges depend on the number of threads; results must not, so kernels that fold values do
+// it in chunks of a fixed size.
 #include "base/process.h"
 #include "cpu/parallel.h"
+#include "cpu/pool.h"
 #include "base/thread.h"
 
 #ifdef __GLIBC__
@@ -13,7 +15,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { COST_OF_FORK = 1 << 15 }; // elements of a cheap loop for which a second thread is worth its start
+enum { COST_OF_FORK = 1 << 15 };     // elements of a cheap loop for which a second thread is worth its start
+enum { LONG = 32, MOST_PIECES = 4 }; // in forks
 enum { SCRATCH_STEP_B = 1 << 14, HUGE_PAGE_B = 1 << 21 };
 
 static void *wait_at(void *gate)
@@ -48,7 +51,7 @@ static bool can_unwind(void)
 #endif
 }
 
-// libgomp ends the process when it cannot start a thread of a pool, and each thread that calls has a pool of its own.
+// libgomp, whose threads OpenBLAS takes, ends the process when it cannot start one.
 static bool try_threads(int n)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
@@ -77,6 +80,7 @@ static THREAD_LOCAL bool pool_lost;
 static void lose_pool(void)
 {
     pool_lost = atomic_load(&pool_is_used);
+    cpu_pool_lost();
 }
 
 __attribute__((constructor)) static void install(void)
@@ -141,23 +145,12 @@ kiln_status cpu_parallel(int64_t units, int64_t unit_cost, cpu_range_fn *fn, voi
     if (threads > units) threads = units;
     if (threads <= 1) return fn(user, 0, units);
 
-    struct error_record first = {.code = KILN_OK};
     cpu_pool_used();
-#pragma omp parallel num_threads((int)threads)
-    {
-        int64_t id = omp_get_thread_num(), n = omp_get_num_threads();
-        // units * id may not fit when there are more than 2^57 of them: no array is that large.
-        kiln_status status = fn(user, units * id / n, units * (id + 1) / n);
-        if (status) {
-#pragma omp critical(cpu_parallel_error)
-            {
-                struct error_record mine;
-                error_capture(&mine);
-                if (!first.code) first = mine;
-            }
-        }
-    }
-    return first.code ? error_raise(&first) : KILN_OK;
+    // Several ranges a thread where the work is long, so that a thread that loses its processor holds little.
+    int64_t pieces = worth / threads / LONG;
+    if (pieces > units / threads) pieces = units / threads;
+    pieces = pieces < 1 ? 1 : pieces < MOST_PIECES ? pieces : MOST_PIECES;
+    return cpu_pool_run((int)threads, units, (int)pieces, fn, user);
 }
 
 struct scratch {

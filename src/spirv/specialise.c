@@ -38,7 +38,7 @@ struct id_info {
     uint8_t stores;   // function variable: direct stores, 255 when it is used in another way
     uint32_t value;
     uint32_t type;
-    uint32_t function; // position of OpFunction, where the id is one
+    uint32_t function; // position of OpFunction, or of a composite constant, where the id is one
 };
 
 struct copy {
@@ -260,6 +260,13 @@ static void set_constant(struct module *m, uint32_t id, uint32_t type, uint32_t 
     index_constant(m, id);
 }
 
+// The constituent of a composite constant, or NONE.
+static uint32_t part_of(const struct module *m, uint32_t composite, uint32_t index)
+{
+    uint32_t at = m->ids[composite].function;
+    return at && index + 3 < length_at(m, at) ? m->in[at + 3 + index] : NONE;
+}
+
 // Copies one global instruction, specialised. `chosen` has, by id, the value given for a specialisation constant, plus
 // one bit.
 static bool global_instruction(struct module *m, const uint32_t *w, uint32_t length, const uint64_t *chosen)
@@ -301,13 +308,15 @@ static bool global_instruction(struct module *m, const uint32_t *w, uint32_t len
         return true;
     }
     case SPV_OP_SPEC_COMPOSITE:
+        m->ids[w[2]].function = (uint32_t)(w - m->in);
         put(out, spirv_first_word(length, SPV_OP_CONSTANT_COMPOSITE));
         put_all(out, w + 1, length - 1);
         return true;
     case SPV_OP_SPEC_OP: {
         // The id keeps its place: as a constant of its own with the computed value, or as the operation it was.
         uint32_t value;
-        uint32_t folded = fold(m, w[3], w[1], w + 4, length - 4);
+        uint32_t folded = w[3] == SPV_OP_COMPOSITE_EXTRACT && length == 6 ? part_of(m, w[4], w[5])
+                                                                          : fold(m, w[3], w[1], w + 4, length - 4);
         if (folded == NONE || !known(m, folded, &value)) break;
         set_constant(m, w[2], w[1], value);
         bool is_bool = w[1] == m->bool_type;

@@ -245,8 +245,10 @@ static kiln_status launch_pointwise(struct vk_device *vk, const struct launch *l
     bool many = p.form.wide == 4 && !grid_is_small(&vk->owner->caps) && dtype_size_B[l->operands[0].dtype] <= 4;
     p.form.each = many && count >= UINT64_C(32) * vk->owner->caps.parallelism ? 4 : 1;
     uint64_t points = (uint64_t)p.form.local * p.form.wide * p.form.each;
-    p.form.tail = count % points != 0;
-    grid_fold(ceil_div(count, points), p.groups);
+    uint64_t groups = ceil_div(count, points);
+    grid_fold(groups, p.groups);
+    // A folded grid may have workgroups that have no point.
+    p.form.tail = count % points != 0 || (uint64_t)p.groups[0] * p.groups[1] != groups;
     return dispatch_locked(vk, l, &p);
 }
 

@@ -219,6 +219,21 @@ void exceptions(device &dev)
     CHECK(dev.stats().tensors == before);
 }
 
+void signatures()
+{
+    kiln_symbol_opts rule{};
+    rule.max = 4;
+    const types takes{{f32, {symbol("rows of values", rule), 3}}, {f32, {-1}}};
+    kiln_jit_opts o{};
+    o.input_types = takes;
+    auto f = jit([](const tensor &x, const tensor &y) { return x.sum() + y.sum(); }, o);
+    for (int64_t rows : {1, 2, 4}) CHECK(f(ones({rows, 3}), ones({rows + 7})).item() == double(4 * rows + 7));
+    CHECK(line_of([&] { f(ones({5, 3}), ones({1})); }, KILN_E_SHAPE) == __LINE__);
+    CHECK(line_of([&] { f(ones({2, 2}), ones({1})); }, KILN_E_SHAPE) == __LINE__);
+    CHECK(line_of([&] { f(ones({2, 3}, f64), ones({1})); }, KILN_E_SHAPE) == __LINE__);
+    CHECK(f.stats().captures == 3);
+}
+
 void networks()
 {
     auto net = nn::sequential(nn::dense(2, 8), nn::tanh(), nn::dense(8, 1));
@@ -244,7 +259,7 @@ int main()
     device dev;
     uint64_t before = dev.stats().tensors;
     dev.seed(1);
-    const auto all = {operators, indices, errors, functions, control, networks};
+    const auto all = {operators, indices, errors, functions, control, signatures, networks};
     ownership(dev);
     for (auto test : all) {
         test();

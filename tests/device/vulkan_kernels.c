@@ -279,18 +279,18 @@ static void f64_needs_class_f64(void **state)
 static void check_add(int rank, const int64_t *sizes, const int64_t *sa, int64_t off_a, const int64_t *sb,
                       int64_t off_b, const int64_t *so)
 {
-    enum { ROOM = 8192 };
-    float *a = malloc(ROOM * 4), *b = malloc(ROOM * 4), *out = calloc(ROOM, 4), *expected = calloc(ROOM, 4);
-    for (int i = 0; i < ROOM; i++) a[i] = noise((uint32_t)i), b[i] = noise((uint32_t)i + 99999);
-    struct block ba = block_new(ROOM * 4, a), bb = block_new(ROOM * 4, b), bo = block_new(ROOM * 4, out);
+    int64_t count = 1;
+    for (int d = 0; d < rank; d++) count *= sizes[d];
+    size_t room = (size_t)(count > 4200 ? count : 4200) + 4000; // also for strides of some cases
+    float *a = malloc(room * 4), *b = malloc(room * 4), *out = calloc(room, 4), *expected = calloc(room, 4);
+    for (size_t i = 0; i < room; i++) a[i] = noise((uint32_t)i), b[i] = noise((uint32_t)i + 99999);
+    struct block ba = block_new(room * 4, a), bb = block_new(room * 4, b), bo = block_new(room * 4, out);
     struct launch l = launch_new("add", CLASS_F32, rank, sizes);
     add_operand(&l, &ba, KILN_F32, off_a, sa, false);
     add_operand(&l, &bb, KILN_F32, off_b, sb, false);
     add_operand(&l, &bo, KILN_F32, 0, so, true);
     assert_ok(dev->ops->launch(dev, &l));
-    assert_ok(device_download(dev, out, bo.address, ROOM * 4));
-    int64_t count = 1;
-    for (int d = 0; d < rank; d++) count *= sizes[d];
+    assert_ok(device_download(dev, out, bo.address, room * 4));
     for (int64_t p = 0; p < count; p++) {
         int64_t rest = p, ia = off_a, ib = off_b, io = 0;
         for (int d = rank - 1; d >= 0; d--) {
@@ -299,7 +299,7 @@ static void check_add(int rank, const int64_t *sizes, const int64_t *sa, int64_t
         }
         expected[io] = a[ia] + b[ib];
     }
-    assert_memory_equal(expected, out, ROOM * 4);
+    assert_memory_equal(expected, out, room * 4);
     device_release(dev, &ba);
     device_release(dev, &bb);
     device_release(dev, &bo);
@@ -326,6 +326,17 @@ static void layouts_of_pointwise_kernels(void **state)
     check_add(2, I(40, 50), I(1, 40), 0, I(50, 1), 0, I(50, 1)); // transposed
     check_add(3, I(5, 6, 7), I(42, -7, 1), 35, I(1, 5, 30), 0, I(42, 7, 1));
     check_add(6, I(2, 3, 2, 3, 2, 3), I(108, 36, 18, 6, 3, 1), 0, I(1, 2, 6, 12, 36, 72), 0, I(108, 36, 18, 6, 3, 1));
+}
+
+// As on a device that many points fill: an invocation has several fours.
+static void several_fours_an_invocation(void **state)
+{
+    dev->caps.parallelism = 4096;
+    for (int64_t n = 131071; n < 131078; n++) check_add(1, I(n), I(1), 0, I(1), 0, I(1));
+    check_add(1, I(33 * 4096), I(1), 0, I(1), 0, I(1)); // whole workgroups
+    check_add(1, I(140000), I(1), 4, I(0), 5, I(1));
+    check_add(2, I(260, 516), I(516, 1), 0, I(0, 1), 0, I(516, 1));
+    check_add(2, I(264, 512), I(512, 1), 0, I(1, 0), 0, I(512, 1));
 }
 
 static void immediates_and_scalars(void **state)
@@ -694,6 +705,7 @@ int main(void)
         CASE(half_floats_are_exact),
         CASE(f64_needs_class_f64),
         CASE(layouts_of_pointwise_kernels),
+        CASE(several_fours_an_invocation),
         CASE(immediates_and_scalars),
         CASE(nothing_to_do),
         CASE(strides_beyond_32_bits_are_cut_out),

@@ -48,6 +48,28 @@ static void a_long_softmax_sums_to_one(void **state)
     assert_ok(kiln_error());
 }
 
+// One workgroup more than a grid has along x: the grid is folded, and nearly half of its workgroups have no point.
+static void a_folded_grid_writes_nothing_beyond(void **state)
+{
+    const int64_t n = INT64_C(65536) * 1024, guard = 1 << 20, one[] = {1};
+    uint8_t *host = malloc((size_t)(n + guard));
+    assert_non_null(host);
+    memset(host, 7, (size_t)(n + guard));
+    struct block out = block_new((uint64_t)(n + guard), host);
+    for (int64_t i = 0; i < n; i++) host[i] = (uint8_t)(i * 5 >> 3);
+    struct block in = block_new((uint64_t)n, host);
+    struct launch l = launch_new("copy", CLASS_I32, 1, &n);
+    add_operand(&l, &in, KILN_U8, 0, one, false);
+    add_operand(&l, &out, KILN_U8, 0, one, true);
+    assert_ok(dev->ops->launch(dev, &l));
+    assert_ok(device_download(dev, host, out.address, (uint64_t)(n + guard)));
+    for (int64_t i = 0; i < n + guard; i++)
+        if (host[i] != (i < n ? (uint8_t)(i * 5 >> 3) : 7)) fail_msg("byte %lld is %d", (long long)i, host[i]);
+    device_release(dev, &in);
+    device_release(dev, &out);
+    free(host);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
 
 static kiln_scope *scope;
@@ -72,6 +94,7 @@ int main(void)
         CASE(long_rows_are_folded_to_their_end),
         CASE(long_columns_are_folded_to_their_end),
         CASE(a_long_softmax_sums_to_one),
+        CASE(a_folded_grid_writes_nothing_beyond),
     };
     return cmocka_run_group_tests_name("long rows on Vulkan", tests, NULL, NULL);
 }

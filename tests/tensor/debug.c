@@ -96,10 +96,10 @@ static void module_and_disassembly_agree(void **state)
 // As one form runs: no constant is left to the driver, and what the form does not use is gone.
 static void a_module_is_specialised(void **state)
 {
-    static const uint32_t ids[] = {0, 1, 2, 3, 4, 5, 8, 9, 10}, values[] = {256, 1, 0, 0, 4, 0, 8, 8, 8};
+    static const uint32_t ids[] = {0, 1, 2, 3, 4, 5, 8, 9, 10, 18, 19}, values[] = {256, 1, 0, 0, 4, 0, 8, 8, 8, 0, 1};
     size_t add = find_kernel("add_f32"), n_before = 0, n_words = 0, n_specs = 0;
     kiln_kernel_spirv(add, &n_before);
-    uint32_t *words = kiln_kernel_specialise(add, ids, values, 9, &n_words);
+    uint32_t *words = kiln_kernel_specialise(add, ids, values, sizeof ids / sizeof *ids, &n_words);
     if (!n_before) {
         assert_null(words);
         assert_error(KILN_E_UNSUPPORTED, "add");

@@ -557,14 +557,20 @@ class Bench(Common):
         self.assertIn('libkiln-llvm.so cannot be opened', warnings[0])
 
     def test_every_row_of_the_peer_is_there(self):
-        names = re.findall(r'^case\("(\w+)"', (ROOT / 'bench/peers/torch_rows.py').read_text(), re.M)
         rows = self.good('--list').split()
-        self.assertGreater(len(names), 20)
-        self.assertEqual(rows[:len(names)], names)
-        self.assertEqual(rows[len(names):],
-                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'import_100mb', 'new_shape',
-                          'resnet_sizes'])
+        own = rows.index('train_10000')
+        for peer, missing in (('torch', set()), ('jax', set())):
+            names = [name for family in ('ops', 'products', 'nets') for name in re.findall(
+                r'^[a-z]+\("(\w+)",', (ROOT / f'bench/peers/{peer}_{family}.py').read_text(), re.M)]
+            self.assertEqual(len(names), len(set(names)))
+            self.assertEqual(set(rows[:own]), {*names} | missing)
+        self.assertGreater(own, 100)
+        self.assertEqual(rows[own:],
+                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'import_100mb', 'busy_step',
+                          'new_shape', 'resnet_sizes'])
         self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
+        self.assertEqual(self.good('--list', '--group', 'call').split(), ['dispatch_1000', 'products_128'])
+        self.bad(2, 'no such group: "sums"', '--group', 'sums')
 
     def rows(self, *args):
         path = self.dir / 'own.json'
@@ -590,13 +596,15 @@ class Bench(Common):
         self.assertEqual(rows['sum_all']['ceiling'], 'read')
         self.assertGreater(rows['sum_all']['share'], 0)
         self.assertIn('<th>sum_all</th>', page.read_text())
+        self.assertIn('<title>sum_all jit: ', page.read_text())
+        self.assertIn('class=roof', page.read_text())
 
     def test_every_row_runs(self):
         if SANITIZED:
-            self.skipTest('the rows are too large for a build with sanitizers')
-        rows = self.rows('--budget', '0.001')
+            self.skipTest('the rows take too long in a build with sanitizers')
+        rows = self.rows('--budget', '0.001', '--size', 'tiny')
         self.assertEqual([name for name, row in rows.items() if 'error' in row], [])
-        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 7) + 8)
+        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 8) + 9)
         self.assertGreater(rows['cold_start']['time_ns'], 1e5)
         self.assertGreater(rows['first_call/cold']['time_ns'], 1e4)
         self.assertLess(rows['warm_gpt/jit']['time_ns'], rows['warm_gpt/jit']['first_ns'])
@@ -662,7 +670,7 @@ printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
                                '--filter', 'matmul_batch', '--budget', '0.001', '--out', str(self.dir / 'out')],
                               env=ENV, capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r'(?m)^matmul_batch +(eager|jit) +\d+\.\d+ +4\.0000 eager +\d+\.\d+$')
+        self.assertRegex(done.stdout, r'(?m)^matmul_batch +(eager|jit) +\d+\.\d+ +4\.0000 eager +\d+\.\d+ \d+% of fma$')
         kiln = json.loads((self.dir / 'out/kiln.json').read_text())
         self.assertEqual((kiln['rounds'], len(kiln['rows'])), (3, 2))
 
@@ -674,11 +682,11 @@ printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
         done = self.compare('--before', PROGRAM, '--before', PROGRAM, '--rounds', '2', '--size', 'tiny', '--filter',
                             'sum_', '--budget', '0.001', '--device', 'cpu')
         self.assertEqual(done.returncode, 0, done.stderr)
-        for row in ('sum_all', 'sum_rows', 'sum_cols'):
+        for row in ('sum_all', 'sum_rows', 'sum_cols', 'cumsum_rows', 'cumsum_cols'):
             for mode in ('eager', 'jit'):
                 self.assertRegex(done.stdout,
                                  rf'(?m)^{row} +{mode} +\d+\.\d{{4}}( +\d+\.\d{{4}} +\d+\.\d\d){{2}}$')
-        self.assertRegex(done.stdout, r'(?m)^geometric mean of 6 ratios, before2: \d+\.\d+$')
+        self.assertRegex(done.stdout, r'(?m)^geometric mean of 10 ratios, before2: \d+\.\d+$')
         documents = sorted(path.name for path in (self.dir / 'out').iterdir())
         self.assertEqual(documents, ['before.json', 'before2.json', 'kiln.json'])
 
@@ -693,10 +701,17 @@ printf '{{"name": "sum_all", "mode": "compile", "time_ns": 2e9}}]}}'
 ''')
         os.chmod(peer, 0o755)
         done = self.compare('--peer', 'torch', '--peer', 'jax', '--python', peer, '--rounds', '3', '--filter', 'sum_',
-                            '--budget', '0.001', '--modes', 'eager')
+                            '--budget', '0.001', '--modes', 'eager', '--markdown', str(self.dir / 'table.md'))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r'(?m)^sum_all +eager +\d+\.\d+( +2000\.0000 compile +\d+\.\d\d){2}$')
-        self.assertRegex(done.stdout, r'(?m)^sum_rows +eager +\d+\.\d+( +-){2}$')
+        table = (self.dir / 'table.md').read_text()
+        self.assertIn('| row | ours, ms | torch, ms | ratio | jax, ms | ratio | share of the ceiling |\n', table)
+        self.assertIn('| **matrix** | | | | | | |\n', table)
+        self.assertRegex(table, r'(?m)^\| `sum_all` \| \S+ eager( \| 2e\+03 compile \| \d+\.\d\d){2}'
+                                r' \| \d+% of read \|$')
+        self.assertRegex(table, r'(?m)^jax: geometric mean of 1 ratios \d+\.\d\d; below 0\.97: none\.$')
+        self.assertRegex(done.stdout, r'(?m)^sum_all +eager +\d+\.\d+( +2000\.0000 compile +\d+\.\d\d){2}'
+                                      r' \d+% of read$')
+        self.assertRegex(done.stdout, r'(?m)^sum_rows +eager +\d+\.\d+( +-){2} +\d+% of read$')
         self.assertIn('jax: sum_rows eager failed: no', done.stdout)
         order = (self.dir / 'order').read_text().split()
         self.assertEqual(order, ['torch', 'jax', 'torch', 'jax', 'jax', 'torch'])
@@ -713,6 +728,36 @@ printf '{{"name": "sum_all", "mode": "compile", "time_ns": 2e9}}]}}'
     def instructions(self, *args):
         return subprocess.run([sys.executable, ROOT / 'bench/instructions', *args],
                               env={**ENV, 'PATH': str(self.dir)}, capture_output=True, text=True, timeout=200)
+
+    def test_counts_are_those_of_the_baseline(self):
+        fake = self.write('bench', '''#!/bin/sh
+for arg; do path=$arg; done
+printf '{"rows": [{"name": "a", "mode": "eager", "launches": 2}, ' >"$path"
+printf '{"name": "a", "mode": "jit", "launches": %s, "kernels": 1, "moved_B": 8}]}' "${CAPTURED:-1}" >>"$path"
+''')
+        os.chmod(fake, 0o755)
+        baseline = str(self.dir / 'counts.json')
+
+        def counts(*args, **env):
+            return subprocess.run([ROOT / 'bench/counts', '--baseline', baseline, *args, fake], env={**ENV, **env},
+                                  capture_output=True, text=True, timeout=60)
+
+        self.assertEqual(counts('--write').returncode, 0)
+        self.assertEqual((counts().returncode, counts().stdout), (0, ''))
+        done = counts(CAPTURED='2')
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('a: jit launches is 2, was 1', done.stdout)
+        self.assertNotIn('captured, ', done.stdout)
+        done = counts('--write', CAPTURED='3')
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('a: 3 launches captured, 2 eager', done.stdout)
+
+    def test_a_row_that_is_slower_captured_is_marked(self):
+        rows = self.rows('--budget', '0.001', '--size', 'tiny', '--group', 'vector', '--modes', 'eager,jit,auto')
+        for name in {name.split('/')[0] for name in rows}:
+            for mode, allowed in (('jit', 1.03), ('auto', 1.10)):
+                ratio = rows[f'{name}/{mode}']['time_ns'] / rows[name]['time_ns']
+                self.assertEqual('slower' in rows[f'{name}/{mode}'], ratio > allowed, (name, mode, ratio))
 
     def test_instructions_of_two_builds(self):
         self.assertEqual(self.instructions(PROGRAM).returncode, 77)
@@ -737,6 +782,14 @@ echo "totals: $((count * ${scale:-1}))" >"$out"
         for name, first in (('dispatch_1000 eager', 1), ('cold_start', 30),
                             ('first_call cold', 70), ('first_call warm', 70)):
             self.assertRegex(done.stdout, rf'(?m)^{name} +{first} +{2 * first} +2\.000$')
+        held = ('--compiler', 'gcc-1', '--results', str(self.dir))
+        self.assertEqual(self.instructions(*held, PROGRAM).returncode, 77)
+        self.assertEqual(self.instructions(*held, '--write', PROGRAM).returncode, 0)
+        self.assertEqual(self.instructions(*held, PROGRAM).returncode, 0)
+        done = self.instructions(*held, other)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('cold_start: 60 instructions, 2.000 of the 30 before', done.stdout)
+        self.assertEqual(self.instructions('--write', PROGRAM).returncode, 2)
         done = self.instructions(str(self.dir / 'absent'))
         self.assertEqual(done.returncode, 2)
         self.assertIn('there is no program', done.stderr)

@@ -10,6 +10,8 @@
 #define FILL    fill_f32
 #define SUM     sum_f32
 #define SUMS    sums_f32
+#define DOT     dot_f32
+#define FINITE  finite_f32
 #include "cpu/kernels/conv_tmpl.c"
 #define T       double
 #define ROWS    rows_f64
@@ -19,6 +21,8 @@
 #define FILL    fill_f64
 #define SUM     sum_f64
 #define SUMS    sums_f64
+#define DOT     dot_f64
+#define FINITE  finite_f64
 #include "cpu/kernels/conv_tmpl.c"
 
 // One row of a column matrix: the pixels that tap (ky, kx) meets along output row y.
@@ -59,19 +63,23 @@ void CPU_FN(cpu_conv_columns)(const struct conv *v, const struct conv_side *x, i
             }
 }
 
+// Where the first place of a grid meets tap t in its phases.
+static int64_t offset_of(const struct conv *v, const struct conv_phases *f, int64_t t)
+{
+    int64_t down = t / v->kw * v->dh, right = t % v->kw * v->dw;
+    int64_t phase = down % v->sh * v->sw + right % v->sw;
+    return (phase * f->rows + down / v->sh) * f->columns + right / v->sw;
+}
+
 // All outputs lie one behind the other, those of a row `columns` apart: then each tap meets them at one offset, and
 // what lies between two rows is computed and left out.
 void CPU_FN(cpu_conv_direct)(const struct conv *v, const struct conv_side *x, int64_t n, int64_t g, const char *weight,
                              int64_t ld_w, int64_t y0, int64_t rows, char *scratch, char *out, int64_t ld)
 {
     struct conv_phases f = conv_phases(v, rows);
-    int64_t *offsets = (int64_t *)(void *)scratch, wide = rows * f.columns, used = wide - f.columns + v->ow;
+    int64_t *offsets = (int64_t *)(void *)scratch, used = (rows - 1) * f.columns + v->ow;
     char *image = scratch + ((v->kk * 8 + 63) & ~63), *sums = image + f.image_B;
-    for (int64_t t = 0; t < v->kk; t++) {
-        int64_t down = t / v->kw * v->dh, right = t % v->kw * v->dw;
-        int64_t phase = down % v->sh * v->sw + right % v->sw;
-        offsets[t] = (phase * f.rows + down / v->sh) * f.columns + right / v->sw;
-    }
+    for (int64_t t = 0; t < v->kk; t++) offsets[t] = offset_of(v, &f, t);
     for (int64_t c = 0; c < v->cg; c++) {
         const void *plane = conv_at(x, n, g * v->cg + c, 0, 0);
         if (v->cls == CLASS_F32)
@@ -91,6 +99,38 @@ void CPU_FN(cpu_conv_direct)(const struct conv *v, const struct conv_side *x, in
         for (int64_t r = 0; r < rows; r++)
             memcpy(out + (o * ld + r * v->ow) * v->size_B, sums + o * f.sums_B + r * f.columns * v->size_B,
                    (size_t)(v->ow * v->size_B));
+}
+
+// Gradients lie as the outputs above, with 0 between two rows. Where pixels are no numbers, rows are taken alone, so
+// that only what a tap meets shows.
+void CPU_FN(cpu_conv_direct_grad)(const struct conv *v, const struct conv_side *x, const struct conv_side *dy,
+                                  int64_t n, int64_t g, int64_t y0, int64_t rows, char *scratch, char *sums)
+{
+    struct conv_phases f = conv_phases(v, rows);
+    int64_t used = (rows - 1) * f.columns + v->ow, size_B = v->size_B;
+    char *image = scratch, *gradients = image + f.image_B;
+    for (int64_t o = 0; o < v->og; o++)
+        for (int64_t r = 0; r < rows; r++) {
+            char *to = gradients + o * f.sums_B + r * f.columns * size_B;
+            CPU_FN(cpu_loads)
+            [dy->o->dtype][v->cls](to, conv_at(dy, n, g * v->og + o, y0 + r, 0), v->ow, dy->o->strides[3]);
+            memset(to + v->ow * size_B, 0, (size_t)((f.columns - v->ow) * size_B));
+        }
+    for (int64_t c = 0; c < v->cg; c++) {
+        const void *plane = conv_at(x, n, g * v->cg + c, 0, 0);
+        if (v->cls == CLASS_F32)
+            fill_f32(v, &f, plane, x->o->strides[2], y0, (void *)image);
+        else
+            fill_f64(v, &f, plane, x->o->strides[2], y0, (void *)image);
+        int64_t image_n = v->sh * v->sw * f.rows * f.columns;
+        bool finite = v->cls == CLASS_F32 ? finite_f32((void *)image, image_n) : finite_f64((void *)image, image_n);
+        int64_t length = finite ? used : v->ow, step = f.columns * size_B;
+        for (int64_t o = 0; o < v->og; o++)
+            for (int64_t t = 0; t < v->kk; t++)
+                for (int64_t r = 0; r < (finite ? 1 : rows); r++) CPU_FN(cpu_conv_dot)
+        (v->cls, image + offset_of(v, &f, t) * size_B + r * step, gradients + o * f.sums_B + r * step, length, true,
+         sums + (o * v->taps + c * v->kk + t) * size_B);
+    }
 }
 
 void CPU_FN(cpu_conv_scatter)(const struct conv *v, int64_t channels, int64_t y0, int64_t y1, const void *columns,
@@ -169,4 +209,12 @@ const char *CPU_FN(cpu_conv_outputs)(const struct conv *v, const struct conv_sid
         for (int64_t y = 0; y < rows; y++, dst += v->ow * v->size_B)
             load(dst, conv_at(dy, n, o0 + o, y0 + y, 0), v->ow, dy->o->strides[3]);
     return scratch;
+}
+
+void CPU_FN(cpu_conv_dot)(enum scalar_class cls, const void *x, const void *y, int64_t n, bool add, void *sum)
+{
+    if (cls == CLASS_F32)
+        *(float *)sum = (add ? *(float *)sum : 0) + dot_f32(x, y, n);
+    else
+        *(double *)sum = (add ? *(double *)sum : 0) + dot_f64(x, y, n);
 }

@@ -108,6 +108,21 @@ static inline int64_t conv_direct_B(const struct conv *v, int64_t rows)
 void CPU_FN(cpu_conv_direct)(const struct conv *v, const struct conv_side *x, int64_t n, int64_t g, const char *weight,
                              int64_t ld_w, int64_t y0, int64_t rows, char *scratch, char *out, int64_t ld);
 
+// y, without a bias, from a weight of the class, rows ld_w apart: where conv_is_direct.
+kiln_status CPU_FN(cpu_conv_by_taps)(const struct conv *v, const struct conv_side *x, const struct conv_side *y,
+                                     const char *weight, int64_t ld_w);
+
+// The same groups' gradient of the weight from one image: sums[og, ld] of `taps` each, added to what lies there.
+// `scratch` has conv_direct_grad_B bytes.
+static inline int64_t conv_direct_grad_B(const struct conv *v, int64_t rows)
+{
+    struct conv_phases f = conv_phases(v, rows);
+    return f.image_B + v->og * f.sums_B;
+}
+
+void CPU_FN(cpu_conv_direct_grad)(const struct conv *v, const struct conv_side *x, const struct conv_side *dy,
+                                  int64_t n, int64_t g, int64_t y0, int64_t rows, char *scratch, char *sums);
+
 // Adds columns back into a dense image [c1 - c0, h, w] of the class.
 void CPU_FN(cpu_conv_scatter)(const struct conv *v, int64_t channels, int64_t y0, int64_t y1, const void *columns,
                               void *image);
@@ -123,3 +138,5 @@ void *CPU_FN(cpu_conv_plane)(const struct conv *v, const struct conv_side *y, in
 // dy of one group and band as [og, rows * ow] in the class: where it lies, or packed into `scratch`.
 const char *CPU_FN(cpu_conv_outputs)(const struct conv *v, const struct conv_side *dy, int64_t n, int64_t o0,
                                      int64_t y0, int64_t rows, char *scratch, int64_t *ld);
+// *sum = (add ? *sum : 0) + the sum of x[i] * y[i], all of the class.
+void CPU_FN(cpu_conv_dot)(enum scalar_class cls, const void *x, const void *y, int64_t n, bool add, void *sum);

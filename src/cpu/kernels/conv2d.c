@@ -1,17 +1,18 @@
-// y[n, o, :, :] = bias[o] + weight[o, :] * columns(x[n]): one unit is a band of output rows of one image and group, or
-// some of the outputs of one. What a unit computes does not depend on the number of threads.
-#include "cpu/kernels/conv.h"
+// y[n, o, :, :] = bias[o] + weight[o, :] * columns(x[n]): a product by panels of columns, or for few outputs by
+// direct loops, a unit of which is a band of output rows of one image and group. What a unit computes does not depend
+// on the number of threads.
+#include "cpu/kernels/conv_grid.h"
 
 struct conv_job {
     struct conv v;
-    struct conv_side x, w, bias, y;
+    struct conv_side x, bias, y; // no bias: its operand is NULL
     const char *weight;
     int64_t ld_w, band, bands;
-    int64_t part, parts; // outputs of a unit, and how many units share a band
 };
 
 static void add_bias(const struct conv_job *j, int64_t o0, int64_t outputs, void *out, int64_t ld, int64_t n)
 {
+    if (!j->bias.o) return;
     bool immediate = j->bias.o->flags & OPERAND_IMMEDIATE;
     if (immediate && j->bias.o->address == 0) return;
     for (int64_t o = 0; o < outputs; o++) {
@@ -39,92 +40,60 @@ static void store_plane(const struct conv_job *j, int64_t n, int64_t o0, int64_t
             store(conv_at(&j->y, n, o0 + o, y0 + y, 0), src, v->ow, j->y.o->strides[3]);
 }
 
-// A kernel of one tap, stride 1 and no padding reads the image as it lies.
-static const void *pixels(const struct conv_job *j, int64_t n, int64_t g, int64_t y0, int64_t rows, char *scratch,
-                          int64_t *ld)
-{
-    const struct conv *v = &j->v;
-    const int64_t *s = j->x.o->strides;
-    bool direct = v->kk == 1 && v->sh == 1 && v->sw == 1 && v->ph == 0 && v->pw == 0 && j->x.native && s[3] == 1 &&
-                  s[2] == v->w && s[1] >= v->h * v->w;
-    *ld = direct ? s[1] : rows * v->ow;
-    if (direct) return conv_at(&j->x, n, g * v->cg, y0, 0);
-    CPU_FN(cpu_conv_columns)(v, &j->x, n, g * v->cg, (g + 1) * v->cg, y0, y0 + rows, scratch);
-    return scratch;
-}
-
-// Where unit u lies.
-struct conv_place {
-    int64_t n, g, y0, rows, part, o0, outputs;
-};
-
-static struct conv_place place_of(const struct conv_job *j, int64_t u)
-{
-    const struct conv *v = &j->v;
-    int64_t band = u / j->parts, image = band / j->bands;
-    struct conv_place p = {image / v->groups, image % v->groups, band % j->bands * j->band, 0, u % j->parts, 0, 0};
-    int64_t first = p.part * j->part;
-    p.rows = v->oh - p.y0 < j->band ? v->oh - p.y0 : j->band;
-    p.outputs = v->og - first < j->part ? v->og - first : j->part;
-    p.o0 = p.g * v->og + first;
-    return p;
-}
-
 static kiln_status run_units(void *user, int64_t begin, int64_t end)
 {
     const struct conv_job *j = user;
     const struct conv *v = &j->v;
-    bool by_taps = conv_is_direct(v, &j->x);
-    int64_t wide = j->band * v->ow * v->size_B, ld_x = 0, ld_y;
-    int64_t columns_B = by_taps ? conv_direct_B(v, j->band) : (v->taps * wide + 63) & ~(int64_t)63;
-    char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(columns_B + j->part * wide + 128));
+    int64_t direct_B = conv_direct_B(v, j->band), ld_y;
+    char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(direct_B + v->og * j->band * v->ow * v->size_B + 128));
     if (!scratch) return error_pending;
-    const void *cols = NULL;
     for (int64_t u = begin; u < end; u++) {
-        struct conv_place p = place_of(j, u);
-        const char *weight = j->weight + p.o0 * j->ld_w * v->size_B;
-        void *out = CPU_FN(cpu_conv_plane)(v, &j->y, p.n, p.o0, p.y0, &ld_y);
-        bool direct = out != NULL;
-        if (!direct) out = scratch + columns_B, ld_y = p.rows * v->ow;
-        if (by_taps) {
-            CPU_FN(cpu_conv_direct)(v, &j->x, p.n, p.g, weight, j->ld_w, p.y0, p.rows, scratch, out, ld_y);
-        } else {
-            if (u == begin || p.part == 0) cols = pixels(j, p.n, p.g, p.y0, p.rows, scratch, &ld_x);
-            CPU_FN(cpu_conv_product)
-            (v->cls, false, false, p.outputs, p.rows * v->ow, v->taps, weight, j->ld_w, cols, ld_x, false, out, ld_y);
-        }
-        add_bias(j, p.o0, p.outputs, out, ld_y, p.rows * v->ow);
-        if (!direct) store_plane(j, p.n, p.o0, p.outputs, p.y0, p.rows, out);
+        int64_t image = u / j->bands, n = image / v->groups, g = image % v->groups, y0 = u % j->bands * j->band;
+        int64_t rows = v->oh - y0 < j->band ? v->oh - y0 : j->band, o0 = g * v->og;
+        void *out = CPU_FN(cpu_conv_plane)(v, &j->y, n, o0, y0, &ld_y);
+        bool dense = out != NULL;
+        if (!dense) out = scratch + direct_B, ld_y = rows * v->ow;
+        const char *weight = j->weight + o0 * j->ld_w * v->size_B;
+        CPU_FN(cpu_conv_direct)(v, &j->x, n, g, weight, j->ld_w, y0, rows, scratch, out, ld_y);
+        add_bias(j, o0, v->og, out, ld_y, rows * v->ow);
+        if (!dense) store_plane(j, n, o0, v->og, y0, rows, out);
     }
     return KILN_OK;
 }
 
-static int64_t pieces(int64_t n, int64_t size)
+// Where images are few they are divided, in bands as long as they have LEAST columns.
+static kiln_status run_direct(struct conv_job *j)
 {
-    return (int64_t)ceil_div((uint64_t)n, (uint64_t)size);
+    enum { LEAST = 32, UNITS = 4 };
+    const struct conv *v = &j->v;
+    int64_t images = v->n * v->groups;
+    if (images < 1 || v->oh < 1 || v->ow < 1) return KILN_OK;
+    int64_t least = (int64_t)ceil_div(LEAST, (uint64_t)v->ow),
+            bands = (int64_t)ceil_div((uint64_t)v->oh, (uint64_t)conv_band(v));
+    if (images * bands < UNITS) bands = (int64_t)ceil_div(UNITS, (uint64_t)images);
+    j->band = (int64_t)ceil_div((uint64_t)v->oh, (uint64_t)bands);
+    if (j->band < least) j->band = least < v->oh ? least : v->oh;
+    j->bands = (int64_t)ceil_div((uint64_t)v->oh, (uint64_t)j->band);
+    return cpu_parallel(images * j->bands, v->og * v->taps * j->band * v->ow / 16 + 64, run_units, j);
 }
 
-// A product packs the weight, which ENOUGH columns pay for. Where that leaves few units, outputs are divided, and then
-// bands as long as they have LEAST columns.
-static void divide(struct conv_job *j)
+static kiln_status run_grid(const struct conv_job *j)
 {
-    enum { ENOUGH = 256, LEAST = 32, MOST_B = 8 << 20, OUTPUTS = 128, UNITS = 4 };
     const struct conv *v = &j->v;
-    int64_t row_B = v->taps * v->ow * v->size_B, rows = conv_band(v), images = v->n * v->groups;
-    j->part = v->og;
-    j->parts = j->band = 1;
-    j->bands = 0;
-    if (images < 1 || v->oh < 1 || v->ow < 1 || v->og < 1) return;
-    int64_t enough = pieces(ENOUGH, v->ow), least = pieces(LEAST, v->ow);
-    if (rows < enough && enough * row_B <= MOST_B) rows = enough;
-    j->bands = pieces(v->oh, rows);
-    if (images * j->bands < UNITS && v->og > OUTPUTS) j->parts = pieces(v->og, OUTPUTS);
-    if (images * j->bands * j->parts < UNITS) j->bands = pieces(UNITS, images * j->parts);
-    j->band = pieces(v->oh, j->bands);
-    if (j->band < least) j->band = least < v->oh ? least : v->oh;
-    j->bands = pieces(v->oh, j->band);
-    j->part = pieces(v->og, j->parts);
-    j->parts = pieces(v->og, j->part);
+    struct conv_tap *taps = cpu_scratch(CPU_SCRATCH_STATE, (size_t)(v->kk + 1) * sizeof *taps);
+    if (!taps) return error_pending;
+    CPU_FN(cpu_conv_taps)(v, taps);
+    bool biased = !(j->bias.o->flags & OPERAND_IMMEDIATE) || j->bias.o->address != 0;
+    struct conv_grid g = {v->n,  v->h, v->w,  v->oh,     v->ow,   v->sh,  v->sw, v->groups, v->cg,
+                          v->og, taps, v->kk, j->weight, j->ld_w, v->cls, j->x,  j->y,      biased ? &j->bias : NULL};
+    return CPU_FN(cpu_conv_grids)(&g, 1);
+}
+
+kiln_status CPU_FN(cpu_conv_by_taps)(const struct conv *v, const struct conv_side *x, const struct conv_side *y,
+                                     const char *weight, int64_t ld_w)
+{
+    struct conv_job j = {.v = *v, .x = *x, .y = *y, .weight = weight, .ld_w = ld_w};
+    return run_direct(&j);
 }
 
 kiln_status CPU_FN(cpu_kernel_conv2d)(const struct launch *l, int64_t begin, int64_t end)
@@ -132,12 +101,10 @@ kiln_status CPU_FN(cpu_kernel_conv2d)(const struct launch *l, int64_t begin, int
     (void)begin, (void)end;
     struct conv_job j = {.v = conv_read(l)};
     const struct conv *v = &j.v;
-    j.x = conv_side(l, 0, v->cls), j.w = conv_side(l, 1, v->cls), j.bias = conv_side(l, 2, v->cls),
-    j.y = conv_side(l, 3, v->cls);
+    struct conv_side w = conv_side(l, 1, v->cls);
+    j.x = conv_side(l, 0, v->cls), j.bias = conv_side(l, 2, v->cls), j.y = conv_side(l, 3, v->cls);
     void *packed = cpu_scratch(CPU_SCRATCH_KEEP, (size_t)(v->o * v->taps * v->size_B));
     if (!packed) return error_pending;
-    j.weight = CPU_FN(cpu_conv_weight)(v, &j.w, packed, &j.ld_w);
-    divide(&j);
-    return cpu_parallel(v->n * v->groups * j.bands * j.parts, j.part * v->taps * j.band * v->ow / 16 + 64, run_units,
-                        &j);
+    j.weight = CPU_FN(cpu_conv_weight)(v, &w, packed, &j.ld_w);
+    return conv_is_direct(v, &j.x) ? run_direct(&j) : run_grid(&j);
 }

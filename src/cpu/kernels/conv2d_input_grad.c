@@ -1,6 +1,8 @@
-// dx[n] = scatter(weight^T * dy[n]): one unit is a block of channels of one image, so that no two units write one
-// pixel. A band of output rows at a time becomes columns of gradients, which are added into the image in fixed order.
-#include "cpu/kernels/conv.h"
+// dx, by phases of pixels (conv_phases.c), whose product adds 0 times a weight for each tap that lies outside. Where
+// that is no number it must not show, and the gradients are scattered: dx[n] = scatter(weight^T * dy[n]). One unit of
+// this is a block of channels of one image, so that no two units write one pixel. A band of output rows at a time
+// becomes columns of gradients, which are added into the image in fixed order.
+#include "cpu/kernels/conv_grid.h"
 
 struct input_grad_job {
     struct conv v;
@@ -54,6 +56,32 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
     return KILN_OK;
 }
 
+static bool all_finite(const struct conv *v, const char *weight, int64_t ld_w)
+{
+    const uint64_t infinity = v->cls == CLASS_F32 ? 0x7f800000 : (uint64_t)0x7ff << 52;
+    uint64_t n = 0;
+    for (int64_t o = 0; o < v->o; o++) {
+        const uint32_t *f = (const uint32_t *)(const void *)weight + (v->cls == CLASS_F32 ? o * ld_w : 0);
+        const uint64_t *d = (const uint64_t *)(const void *)weight + (v->cls == CLASS_F32 ? 0 : o * ld_w);
+        if (v->cls == CLASS_F32)
+            for (int64_t i = 0; i < v->taps; i++) n += (f[i] & infinity) == infinity;
+        else
+            for (int64_t i = 0; i < v->taps; i++) n += (d[i] & infinity) == infinity;
+    }
+    return n == 0;
+}
+
+static kiln_status scatter(struct input_grad_job *j)
+{
+    const struct conv *v = &j->v;
+    // Few images: split their channels too.
+    j->blocks = v->n * v->groups >= 2 * cpu_threads() ? 1 : (v->cg + 7) / 8;
+    j->block = (v->cg + j->blocks - 1) / j->blocks;
+    j->blocks = (v->cg + j->block - 1) / j->block;
+    j->band = conv_band(v);
+    return cpu_parallel(v->n * v->groups * j->blocks, v->og * j->block * v->kk * v->oh * v->ow / 12 + 64, run_units, j);
+}
+
 kiln_status CPU_FN(cpu_kernel_conv2d_input_grad)(const struct launch *l, int64_t begin, int64_t end)
 {
     (void)begin, (void)end;
@@ -63,10 +91,6 @@ kiln_status CPU_FN(cpu_kernel_conv2d_input_grad)(const struct launch *l, int64_t
     void *packed = cpu_scratch(CPU_SCRATCH_KEEP, (size_t)(v->o * v->taps * v->size_B));
     if (!packed) return error_pending;
     j.weight = CPU_FN(cpu_conv_weight)(v, &j.w, packed, &j.ld_w);
-    // Few images: split their channels too.
-    j.blocks = v->n * v->groups >= 2 * cpu_threads() ? 1 : (v->cg + 7) / 8;
-    j.block = (v->cg + j.blocks - 1) / j.blocks;
-    j.blocks = (v->cg + j.block - 1) / j.block;
-    j.band = conv_band(v);
-    return cpu_parallel(v->n * v->groups * j.blocks, v->og * j.block * v->kk * v->oh * v->ow / 12 + 64, run_units, &j);
+    bool finite = all_finite(v, j.weight, j.ld_w);
+    return finite ? CPU_FN(cpu_conv_phases)(l, v, j.weight, j.ld_w) : scatter(&j);
 }

@@ -1,6 +1,6 @@
 // The loops of convolution in one class: rows of columns where pixels lie side by side, columns added back into an
 // image, the product where there is no BLAS, and outputs without columns. In: T, VECTOR, ROWS, SCATTER, LOOPS, FILL,
-// SUM, SUMS.
+// SUM, SUMS, DOT, FINITE.
 
 // What one tap meets along output rows [y0, y1) of a channel; `plane` is its pixel (0, 0), its rows are `pitch` apart.
 // A short row is copied as one or two full vectors where the plane has that many pixels left: what it writes past its
@@ -99,6 +99,31 @@ static void SUMS(const T *weight, const int64_t *offsets, int64_t taps, const T 
     for (; i + 4 * LANES <= n; i += 4 * LANES) SUM(weight, offsets, taps, x + i, add, y + i, 4);
     for (; i < n; i += LANES) SUM(weight, offsets, taps, x + i, add, y + i, 1);
 }
+
+// The sum of x[i] * y[i], in an order that n alone decides.
+static T DOT(const T *x, const T *y, int64_t n)
+{
+    enum { LANES = CONV_VECTOR_B / sizeof(T) };
+    VECTOR s[4] = {0};
+    int64_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES)
+        for (int k = 0; k < 4; k++) s[k] += ((const VECTOR *)(x + i))[k] * ((const VECTOR *)(y + i))[k];
+    T sum = 0;
+    for (; i < n; i++) sum += x[i] * y[i];
+    VECTOR all = (s[0] + s[1]) + (s[2] + s[3]);
+    for (int k = 0; k < LANES; k++) sum += all[k];
+    return sum;
+}
+
+static bool FINITE(const T *x, int64_t n)
+{
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += x[i] - x[i];
+    return sum == 0;
+}
+#undef DOT
+#undef FINITE
 #undef T
 #undef ROWS
 #undef SCATTER

@@ -9,7 +9,14 @@ enum pool_kind { POOL_MAX, POOL_MAX_BACKWARD, POOL_AVG, POOL_AVG_BACKWARD };
 struct pool_shape {
     int64_t n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, exclude; // the launch's scalars, in order
     int64_t lowest;                                                      // of an integer dtype
+    char *row, *planes; // scratch: a row of windows with its padding; planes of the backward pass
 };
+
+// Columns of a phase, of those `sw` apart.
+static int64_t pool_pitch(const struct pool_shape *p)
+{
+    return (p->w + p->sw - 1) / p->sw;
+}
 
 // Numbers n with 0 <= from + n * step < size are those of [first, past), within the `count` first ones.
 struct span {
@@ -115,8 +122,12 @@ static kiln_status run(const struct launch *l, int64_t begin, int64_t end, enum 
     if (two) b = side_of(l, 1, cls, p.oh, p.ow);
     p.lowest = cls == CLASS_I64 ? INT64_MIN : cls == CLASS_I32 ? dtype_lowest(l->operands[1].dtype) : 0;
     struct side out = side_of(l, two ? 2 : 1, cls, forward ? p.oh : p.h, forward ? p.ow : p.w);
-    char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(2 * in_B + 2 * out_B));
+    int64_t row_B = ((p.ow * p.sw + p.kw * p.dw + p.w + p.pw) * size_B + 63) & ~(int64_t)63;
+    int64_t planes_B = two ? 2 * (p.oh * p.ow + p.h * p.sw * pool_pitch(&p)) * size_B : 0;
+    char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(2 * in_B + 2 * out_B + row_B + planes_B));
     if (!scratch) return error_pending;
+    p.row = scratch + 2 * in_B + 2 * out_B;
+    p.planes = p.row + row_B;
     for (int64_t u = begin; u < end; u++) {
         int64_t n = u / p.c, c = u % p.c;
         const void *x = read_plane(&a, cls, n, c, scratch),

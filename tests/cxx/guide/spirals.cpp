@@ -41,6 +41,17 @@ template <class F> double epoch(loader &data, F &train)
     return sum / double(data.batches());
 }
 
+// A step as a function of points and labels: it runs op by op, and as a graph.
+auto step_of(const cell &net, optimiser &opt)
+{
+    return [&](const tensor &points, const tensor &labels) {
+        tensor loss = net(points).cross_entropy(labels);
+        loss.backward();
+        opt.step();
+        return loss;
+    };
+}
+
 double accuracy(const cell &net, loader &data)
 {
     double right = 0;
@@ -72,20 +83,11 @@ EXAMPLE("getting-started", "A network", 2)
     MUST(labels.item() == POINTS / 2);
 }
 
-// A step as a function of points and labels: it runs op by op, and as a graph.
-#define STEP                                             \
-    [&](const tensor &points, const tensor &labels) {    \
-        tensor loss = net(points).cross_entropy(labels); \
-        loss.backward();                                 \
-        opt.step();                                      \
-        return loss;                                     \
-    }
-
 EXAMPLE("getting-started", "Training", 1)
 {
     auto net = make_net();
     auto opt = optim::adamw(net.parameters(), {.lr = 0.01});
-    auto step = STEP;
+    auto step = step_of(net, opt);
     const spirals s;
     tensor points = from_data(s.points, {POINTS, 2}), labels = from_data(s.labels);
     const double first = step(points, labels).item(); // op by op
@@ -126,7 +128,7 @@ EXAMPLE("getting-started", "Training", 3)
 {
     dev.seed(1);
     trained t;
-    auto step = [&, &net = t.net, &opt = t.opt] { return STEP; }();
+    auto step = step_of(t.net, t.opt);
     t.run(step, 4);
     MUST(std::abs(t.losses[0] - 0.645) < 0.01 && std::abs(t.losses[3] - 0.567) < 0.01); // as the page states
 }
@@ -142,9 +144,7 @@ EXAMPLE("getting-started", "As one graph", 1)
 {
     dev.seed(1);
     trained t;
-    auto &net = t.net;
-    auto &opt = t.opt;
-    auto step = jit(STEP, {.name = "step"});
+    auto step = jit(step_of(t.net, t.opt), {.name = "step"});
     {
         no_capture here;
         t.run(step, 4);

@@ -1,0 +1,227 @@
+// Convolutions and their gradients on the CPU against sums in f64: channels and images around the sizes of tiles,
+// strides, dilation, groups, dtypes; the same bits again and on any number of threads; for the instruction set that
+// KILN_CPU_ISA names.
+#include "base/float16.h"
+#include <kiln/kiln.h>
+
+#include <math.h>
+#include <omp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static kiln_device *dev;
+
+static int open_device(void **state)
+{
+    dev = kiln_device_open("cpu");
+    return dev ? 0 : -1;
+}
+
+static int close_device(void **state)
+{
+    kiln_device_close(&dev);
+    return 0;
+}
+
+struct shape {
+    int64_t n, c, h, w, o, kh, kw, stride, padding, dilation, groups;
+};
+
+static int64_t results(const struct shape *s, int64_t size, int64_t kernel)
+{
+    return (size + 2 * s->padding - s->dilation * (kernel - 1) - 1) / s->stride + 1;
+}
+
+enum { FORWARD, INPUT_GRAD, WEIGHT_GRAD, WAYS };
+static const char *const ways[] = {"forward", "input gradient", "weight gradient"};
+
+struct values {
+    int64_t n;
+    double *v;
+    kiln_tensor *tensor;
+};
+
+static const double unit_of[] = {
+    [KILN_F16] = 0x1p-11, [KILN_BF16] = 0x1p-8, [KILN_F32] = 0x1p-24, [KILN_F64] = 0x1p-53};
+
+static size_t size_of(kiln_dtype dtype)
+{
+    return dtype == KILN_F64 ? 8 : dtype == KILN_F32 ? 4 : 2;
+}
+
+static double get(const char *p, kiln_dtype dtype, int64_t i)
+{
+    switch (dtype) {
+    case KILN_F64: return ((const double *)(const void *)p)[i];
+    case KILN_F16: return (double)f16_to_float(((const uint16_t *)(const void *)p)[i]);
+    case KILN_BF16: return (double)bf16_to_float(((const uint16_t *)(const void *)p)[i]);
+    default: return (double)((const float *)(const void *)p)[i];
+    }
+}
+
+static struct values values(kiln_dtype dtype, const int64_t *dims)
+{
+    static uint32_t seed = 7;
+    struct values x = {dims[0] * dims[1] * dims[2] * dims[3], NULL, NULL};
+    x.v = calloc((size_t)x.n + 1, sizeof *x.v);
+    char *bytes = calloc((size_t)x.n + 1, size_of(dtype));
+    for (int64_t i = 0; i < x.n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        float v = (float)(seed >> 8) / (1 << 23) - 1;
+        switch (dtype) {
+        case KILN_F64: ((double *)(void *)bytes)[i] = (double)v; break;
+        case KILN_F16: ((uint16_t *)(void *)bytes)[i] = f16_from_float(v); break;
+        case KILN_BF16: ((uint16_t *)(void *)bytes)[i] = bf16_from_float(v); break;
+        default: ((float *)(void *)bytes)[i] = v; break;
+        }
+        x.v[i] = get(bytes, dtype, i);
+    }
+    x.tensor = kiln_from_data(dev, dtype, 4, dims, bytes);
+    free(bytes);
+    return x;
+}
+
+// Each product of a pixel, a weight and a result's place, once: `out` is what is asked for, `sum` its magnitudes.
+static void reference(const struct shape *s, int way, const double *x, const double *w, const double *y, double *out,
+                      double *sum, int64_t *terms)
+{
+    int64_t oh = results(s, s->h, s->kh), ow = results(s, s->w, s->kw), cg = s->c / s->groups, og = s->o / s->groups;
+    for (int64_t n = 0; n < s->n; n++)
+        for (int64_t o = 0; o < s->o; o++)
+            for (int64_t p = 0; p < oh * ow; p++)
+                for (int64_t c = 0; c < cg; c++)
+                    for (int64_t t = 0; t < s->kh * s->kw; t++) {
+                        int64_t iy = p / ow * s->stride - s->padding + t / s->kw * s->dilation;
+                        int64_t ix = p % ow * s->stride - s->padding + t % s->kw * s->dilation;
+                        if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w) continue;
+                        int64_t at_x = ((n * s->c + o / og * cg + c) * s->h + iy) * s->w + ix;
+                        int64_t at_w = (o * cg + c) * s->kh * s->kw + t, at_y = (n * s->o + o) * oh * ow + p;
+                        int64_t to = way == FORWARD ? at_y : way == INPUT_GRAD ? at_x : at_w;
+                        double v = way == FORWARD      ? x[at_x] * w[at_w]
+                                   : way == INPUT_GRAD ? y[at_y] * w[at_w]
+                                                       : y[at_y] * x[at_x];
+                        out[to] += v, sum[to] += fabs(v), terms[to]++;
+                    }
+}
+
+static kiln_tensor *run(const struct shape *s, int way, kiln_tensor *x, kiln_tensor *w, kiln_tensor *y)
+{
+    kiln_conv2d_grad_opts g = {.size = sizeof g,
+                               .stride = {s->stride, s->stride},
+                               .padding = {s->padding, s->padding},
+                               .dilation = {s->dilation, s->dilation},
+                               .groups = s->groups};
+    kiln_conv2d_opts f = {.size = sizeof f,
+                          .stride = {s->stride, s->stride},
+                          .padding = {s->padding, s->padding},
+                          .dilation = {s->dilation, s->dilation},
+                          .groups = s->groups};
+    return way == FORWARD      ? kiln_conv2d(x, w, &f)
+           : way == INPUT_GRAD ? kiln_conv2d_input_grad(y, w, s->h, s->w, &g)
+                               : kiln_conv2d_weight_grad(x, y, s->kh, s->kw, &g);
+}
+
+static char *bytes_of(kiln_tensor *t, size_t size_B)
+{
+    char *bytes = malloc(size_B + 1);
+    if (!t || kiln_read(t, bytes, size_B)) fail_msg("%s", kiln_error_message());
+    return bytes;
+}
+
+static void check_bits(const struct shape *s, int way, const struct values v[3], const char *first, size_t size_B)
+{
+    for (int threads = 1; threads <= 5; threads += 2) {
+        int before = omp_get_max_threads();
+        omp_set_num_threads(threads);
+        char *again = bytes_of(run(s, way, v[0].tensor, v[1].tensor, v[2].tensor), size_B);
+        omp_set_num_threads(before);
+        if (memcmp(first, again, size_B)) fail_msg("%s: other bits with %d threads", ways[way], threads);
+        free(again);
+    }
+}
+
+static void check(const struct shape *s, kiln_dtype dtype)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    int64_t oh = results(s, s->h, s->kh), ow = results(s, s->w, s->kw);
+    struct values v[3] = {values(dtype, (int64_t[]){s->n, s->c, s->h, s->w}),
+                          values(dtype, (int64_t[]){s->o, s->c / s->groups, s->kh, s->kw}),
+                          values(dtype, (int64_t[]){s->n, s->o, oh, ow})};
+    for (int way = 0; way < WAYS; way++) {
+        int64_t n = v[way == FORWARD ? 2 : way == INPUT_GRAD ? 0 : 1].n;
+        double *want = calloc((size_t)n, 8), *sum = calloc((size_t)n, 8);
+        int64_t *terms = calloc((size_t)n, 8);
+        reference(s, way, v[0].v, v[1].v, v[2].v, want, sum, terms);
+        size_t size_B = (size_t)n * size_of(dtype);
+        char *first = bytes_of(run(s, way, v[0].tensor, v[1].tensor, v[2].tensor), size_B);
+        double sum_unit = unit_of[dtype == KILN_F64 ? KILN_F64 : KILN_F32];
+        for (int64_t i = 0; i < n; i++) {
+            double got = get(first, dtype, i);
+            double most = (double)(terms[i] + 2) * sum_unit * sum[i] + unit_of[dtype] * fabs(want[i]);
+            if (dtype == KILN_F16) most += 0x1p-25; // half the least one
+            if (!(fabs(got - want[i]) <= most))
+                fail_msg("%s of [%d, %d, %d, %d] by %d of %dx%d, stride %d, padding %d, dilation %d, groups %d, dtype "
+                         "%d: element %d is %g, not %g",
+                         ways[way], (int)s->n, (int)s->c, (int)s->h, (int)s->w, (int)s->o, (int)s->kh, (int)s->kw,
+                         (int)s->stride, (int)s->padding, (int)s->dilation, (int)s->groups, (int)dtype, (int)i, got,
+                         want[i]);
+        }
+        check_bits(s, way, v, first, size_B);
+        free(want), free(sum), free(terms), free(first);
+    }
+    for (int i = 0; i < 3; i++) free(v[i].v);
+    kiln_scope_end(&scope);
+}
+
+// Channels, outputs and images a tile more and less, primes, one.
+static void every_size(void **state)
+{
+    static const int64_t sizes[] = {1, 3, 7, 15, 16, 17, 31, 37};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
+            int64_t c = sizes[i], w = sizes[j];
+            check(&(struct shape){2, c, 5, w, sizes[(i + j) % 8], 3, 3, 1, 1, 1, 1}, KILN_F32);
+            check(&(struct shape){1, sizes[(i + j) % 8], w, 3, c, 1, 1, 1, 0, 1, 1}, KILN_F32);
+        }
+}
+
+static void every_kernel(void **state)
+{
+    static const kiln_dtype dtypes[] = {KILN_F32, KILN_F64, KILN_BF16, KILN_F16};
+    for (int64_t kernel = 1; kernel <= 7; kernel += 2)
+        for (int64_t stride = 1; stride <= 3; stride++)
+            for (int64_t dilation = 1; dilation <= 2; dilation++)
+                for (int64_t groups = 1; groups <= 6; groups += groups == 1 ? 1 : 4)
+                    for (size_t d = 0; d < 4; d++) {
+                        int64_t edge = d == 0 ? 19 : 14;
+                        check(&(struct shape){2, 6, 13, edge, 12 - 6 * (stride % 2), kernel, kernel, stride, kernel / 2,
+                                              dilation, groups},
+                              dtypes[d]);
+                    }
+}
+
+// Products deep enough for several passes over channels and places; outputs for several parts.
+static void several_passes(void **state)
+{
+    check(&(struct shape){2, 130, 7, 7, 61, 3, 3, 1, 1, 1, 1}, KILN_F32);
+    check(&(struct shape){1, 5, 40, 41, 300, 1, 1, 1, 0, 1, 1}, KILN_F32);
+    check(&(struct shape){3, 3, 43, 37, 9, 5, 5, 2, 2, 1, 1}, KILN_F32);
+    check(&(struct shape){2, 70, 9, 9, 33, 3, 3, 1, 1, 1, 1}, KILN_F64);
+    check(&(struct shape){1, 3, 30, 33, 5, 24, 23, 1, 0, 1, 1}, KILN_F32);
+    check(&(struct shape){3, 24, 33, 31, 24, 3, 3, 1, 1, 1, 24}, KILN_F32);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_size), cmocka_unit_test(every_kernel),
+                                       cmocka_unit_test(several_passes)};
+    // An instruction set that the machine lacks: 77 tells the runner that the test was skipped.
+    kiln_device *probe = kiln_device_open("cpu");
+    if (!probe && getenv("KILN_CPU_ISA")) return 77;
+    kiln_device_close(&probe);
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
