@@ -35,9 +35,11 @@ enum cpu_scratch_slot {
     CPU_SCRATCH_KEEP,
     CPU_SCRATCH_STATE,
     CPU_SCRATCH_CUSTOM,
-    CPU_SCRATCH_PANELS, // of a product: what is packed for all threads, what for one, and sums between chunks
+    CPU_SCRATCH_PANELS, // of a product: what is packed for all threads, what for one, sums between chunks, and of
+                        // pieces
     CPU_SCRATCH_ROWS,
     CPU_SCRATCH_SUMS,
+    CPU_SCRATCH_PIECES,
     CPU_SCRATCH_COUNT
 };
 void *cpu_scratch(enum cpu_scratch_slot slot, size_t size_B);

@@ -414,6 +414,10 @@ kiln_status CPU_FN(cpu_gemm)(const struct gemm *g)
 {
     if (g->m == 0 || g->n == 0) return KILN_OK;
     if (is_tiny(g) && CPU_FN(cpu_gemm_is_small)(g)) return CPU_FN(cpu_gemm_series)(g, 1, (const int64_t[3]){0});
+    if (CPU_FN(cpu_gemm_is_long)(g)) {
+        TRY(CPU_FN(cpu_gemm_long)(g));
+        return g->after ? CPU_FN(cpu_after_all)(g->after) : KILN_OK;
+    }
     struct gemm turned = *g;
     if ((g->out.col != 1 && g->out.row == 1 && g->n > 1) || has_few_columns(g)) {
         turned.m = g->n, turned.n = g->m, turned.after = NULL;

@@ -50,4 +50,7 @@ const struct gemm_kind *CPU_FN(cpu_gemm_kind)(const struct gemm *g);
 // A few rows by a matrix whose columns lie along k, see gemm_few.c: whether it is that, and the product.
 bool CPU_FN(cpu_gemm_is_few)(const struct gemm *g);
 kiln_status CPU_FN(cpu_gemm_few)(const struct gemm *g);
+// A small result of long sums, see gemm_long.c.
+bool CPU_FN(cpu_gemm_is_long)(const struct gemm *g);
+kiln_status CPU_FN(cpu_gemm_long)(const struct gemm *g);
 bool CPU_FN(cpu_gemm_has_bf16)(void); // whether the processor multiplies pairs of bf16
