@@ -21,7 +21,7 @@ struct product_rows { // of a product: one matrix, row by row
 static bool find_result(const struct program_maker *m, const struct launch *l, struct product_rows *out)
 {
     int nb = l->rank - 3;
-    if (!m->p->dev->caps.host || strcmp(kernel_info(l->kernel)->name, "matmul") || nb < 0) return false;
+    if (!m->p->dev->caps.host || !kernel_info(l->kernel)->hands_on || nb < 0) return false;
     const struct launch_operand *b = &l->operands[1], *c = &l->operands[2];
     if ((b->flags | c->flags) & OPERAND_IMMEDIATE) return false;
     *out = (struct product_rows){(int32_t)c->slot, (int64_t)c->address, l->sizes[nb], l->sizes[nb + 1]};

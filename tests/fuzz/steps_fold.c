@@ -261,6 +261,46 @@ kiln_tensor *step_packed(struct operands *o)
     return kiln_matmul_packed(x, packed_rows(o, bytes), kiln_packing(bytes ? "q8_0" : "q4_0"));
 }
 
+// What reads a product: row by row, which the CPU's goes on with as its rows are ready, and in ways that it must not.
+static kiln_tensor *follow(kiln_tensor *p, kiln_tensor *bias, uint32_t how)
+{
+    const kiln_reduce_opts *row = KILN_REDUCE(.axes = KILN_AXES(1), .keepdims = true);
+    kiln_tensor *x = kiln_add(p, bias);
+    switch (how) {
+    case 0: return kiln_relu(x);
+    case 1: return kiln_softmax(p, 1);
+    case 2: return kiln_sub(x, kiln_mean(x, row));
+    case 3: return kiln_mul(kiln_tanh(x), p); // and the product itself, twice
+    case 4: return kiln_cast(x, KILN_F32);
+    case 5: return kiln_layer_norm(p, 1, KILN_LAYER_NORM(.eps = 0.125));
+    case 6: return kiln_sub(p, kiln_flip(p, KILN_AXES(0)));                      // other rows
+    case 7: return kiln_mul(p, kiln_mean(p, KILN_REDUCE(.axes = KILN_AXES(0)))); // all rows
+    default: return kiln_add(kiln_roll(p, KILN_AXES(1), KILN_AXES(0)), bias);
+    }
+}
+
+// The element by 25 to 88 rows of numbers, times a matrix of numbers: more rows than programs have else. Three are
+// kept.
+kiln_tensor *step_tall(struct operands *o)
+{
+    static const char *const ways[] = {
+        "relu of it and a bias", "softmax of its rows",     "less its mean by rows", "tanh of it times it", "as f32",
+        "its layer_norm",        "less itself upside down", "times its mean",        "itself a row further"};
+    int64_t rows = 25 + choose(o, 64), n = 2 + choose(o, (uint32_t)(LARGEST / rows - 1)), k = kiln_numel(o->a);
+    uint32_t how = choose(o, 9);
+    if (!is_float(o->a) || !k || k > 64) return NULL;
+    kiln_device *dev = kiln_tensor_device(o->a);
+    kiln_dtype dtype = kiln_tensor_dtype(o->a);
+    kiln_tensor *down = kiln_div(kiln_fmod(kiln_arange(dev, KILN_F32, 0, (double)rows, 1), 7), 4);
+    kiln_tensor *w = kiln_div(kiln_sub(kiln_fmod(kiln_arange(dev, KILN_F32, 0, (double)(k * n), 1), 5), 2), 4);
+    kiln_tensor *bias = kiln_cast(kiln_div(kiln_arange(dev, KILN_F32, 0, (double)n, 1), 8), dtype);
+    kiln_tensor *column = kiln_cast(kiln_reshape(kiln_sub(down, 0.625), KILN_SHAPE(rows, 1)), dtype);
+    kiln_tensor *x = with_noise(o->run, kiln_mul(kiln_reshape(o->a, KILN_SHAPE(1, k)), column));
+    kiln_tensor *p = with_noise(o->run, kiln_matmul(x, kiln_cast(kiln_reshape(w, KILN_SHAPE(k, n)), dtype)));
+    say(o, "matmul(%s by %d rows, [%d,%d]): %s", o->na, (int)rows, (int)k, (int)n, ways[how]);
+    return follow(p, bias, how);
+}
+
 // Sums of products by letters: of one operand, or of two of one shape.
 kiln_tensor *step_einsum(struct operands *o)
 {
