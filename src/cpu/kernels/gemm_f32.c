@@ -44,32 +44,7 @@ static inline __m256i first_lanes(int64_t n)
 #else
 enum { GEMM_K = 256, GEMM_M = 64 };
 #define GEMM_ROWS 4
-typedef float vector_f32 __attribute__((vector_size(16)));
-#define VECTOR    vector_f32
-#define LANES     4
-#define ZERO()   \
-    (vector_f32) \
-    {            \
-        0        \
-    }
-#define ALL(at)               ((vector_f32){0} + *(const float *)(const void *)(at))
-#define LOAD(at)              load_first(LANES, at)
-#define MULADD(x, y, s)       ((s) + (x) * (y))
-#define MASK                  int64_t
-#define FIRST(n)              ((n) < LANES ? (n) : LANES)
-#define LOAD_FIRST(m, at)     load_first(m, at)
-#define SUM_FIRST(m, at, s)   (load_first(m, at) + (s))
-#define STORE_FIRST(m, at, s) memcpy(at, &(s), (size_t)(m) * sizeof *(at))
-
-static inline vector_f32 load_first(int64_t n, const void *at)
-{
-    vector_f32 v = {0};
-    if (n >= LANES)
-        memcpy(&v, at, sizeof v);
-    else
-        memcpy(&v, at, (size_t)n * sizeof(float));
-    return v;
-}
+#include "cpu/kernels/gemm_plain.h"
 #endif
 #include "cpu/kernels/gemm_kernel_tmpl.c"
 

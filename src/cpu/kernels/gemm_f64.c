@@ -48,32 +48,7 @@ static inline __m256i first_lanes(int64_t n)
 #else
 enum { GEMM_K = 256, GEMM_M = 32 };
 #define GEMM_ROWS 4
-typedef double vector_f64 __attribute__((vector_size(16)));
-#define VECTOR    vector_f64
-#define LANES     2
-#define ZERO()   \
-    (vector_f64) \
-    {            \
-        0        \
-    }
-#define ALL(at)               ((vector_f64){0} + *(const double *)(const void *)(at))
-#define LOAD(at)              load_first(LANES, at)
-#define MULADD(x, y, s)       ((s) + (x) * (y))
-#define MASK                  int64_t
-#define FIRST(n)              ((n) < LANES ? (n) : LANES)
-#define LOAD_FIRST(m, at)     load_first(m, at)
-#define SUM_FIRST(m, at, s)   (load_first(m, at) + (s))
-#define STORE_FIRST(m, at, s) memcpy(at, &(s), (size_t)(m) * sizeof *(at))
-
-static inline vector_f64 load_first(int64_t n, const void *at)
-{
-    vector_f64 v = {0};
-    if (n >= LANES)
-        memcpy(&v, at, sizeof v);
-    else
-        memcpy(&v, at, (size_t)n * sizeof(double));
-    return v;
-}
+#include "cpu/kernels/gemm_plain.h"
 #endif
 #include "cpu/kernels/gemm_kernel_tmpl.c"
 
