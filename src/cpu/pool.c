@@ -43,6 +43,7 @@ static struct {
     pthread_mutex_t error_lock;
     struct error_record error;
     struct row rows[MOST_THREADS];
+    _Alignas(LINE_B) atomic_int helpers; // threads that have come to help
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .error_lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void futex_wait(atomic_uint *word, unsigned value)
@@ -144,7 +145,8 @@ static void *serve(void *at)
     for (;;) {
         unsigned bell = atomic_load(&pool.bell);
         if (join(seen, &seen)) {
-            if (id < pool.threads) work(id);
+            // Whoever comes first helps: who is woken is not ours to say.
+            if (atomic_fetch_add(&pool.helpers, 1) < pool.threads - 1) work(id % pool.threads);
             leave();
         } else if (!looks_until(is_other, seen)) {
             atomic_fetch_add(&pool.sleepers, 1);
@@ -208,6 +210,7 @@ kiln_status cpu_pool_run(int threads, int64_t units, int pieces, cpu_range_fn *f
     pool.units = units, pool.pieces = pieces, pool.fn = fn, pool.user = user;
     pool.error = (struct error_record){.code = KILN_OK};
     for (int i = 0; i < pool.threads; i++) atomic_store_explicit(&pool.rows[i].taken, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool.helpers, 0, memory_order_relaxed);
     int wanted = omp_get_max_threads();
     omp_set_num_threads(1); // what a range calls works alone
     open_gate();

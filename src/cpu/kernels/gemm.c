@@ -193,9 +193,9 @@ static kiln_status multiply_block(const struct gemm_plan *p, int64_t row0, int64
     if (a_B + piece_B + sums_B > 0) {
         b.a = cpu_scratch(CPU_SCRATCH_ROWS, (size_t)(a_B + piece_B + sums_B));
         if (!b.a) return error_pending;
+        b.piece = b.a + a_B;
+        b.sums = b.piece + piece_B;
     }
-    b.piece = b.a + a_B;
-    b.sums = b.piece + piece_B;
     b.ld = panels * wide;
     if (p->in_place)
         b.sums = at(&p->g->out, row0, b.column0).at, b.ld = p->g->out.row;
