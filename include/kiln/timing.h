@@ -29,9 +29,9 @@ typedef enum kiln_ceiling {
 
 /// Measures what the device does at best, in about 0.1 s: bytes or operations a second; NaN and an error when it
 /// cannot. `bytes` is what a pass moves in all, so that what fits a cache has the cache's ceiling; more than 1 GiB is
-/// as 1 GiB; looked at for the three that move memory alone. On the CPU passes are loops on the threads that the library
-/// uses, and products are added in registers; on other devices they are the library's own sum, neg, add and matmul, for
-/// nothing else runs there. Errors: KILN_E_ARGUMENT for another kind, and for bytes that are not over 0.
+/// as 1 GiB; looked at for the three that move memory alone. On the CPU passes are loops on the threads that the
+/// library uses, and products are added in registers; on other devices they are the library's own sum, neg, add and
+/// matmul, for nothing else runs there. Errors: KILN_E_ARGUMENT for another kind, and for bytes that are not over 0.
 KILN_API double kiln_device_ceiling(kiln_device *dev, kiln_ceiling kind, double bytes);
 
 /// Options of kiln_bench_function and kiln_bench_captured; NULL means all zero.
