@@ -20,12 +20,24 @@ struct sizes {
 };
 
 // What a row may be compared with: the best that memory can do over the row's bytes, or arithmetic over its flops.
-enum ceiling { CEILING_NONE, CEILING_READ, CEILING_COPY, CEILING_TRIAD, CEILING_FMA };
+// Or what launches take.
+enum ceiling {
+    CEILING_NONE,
+    CEILING_READ,
+    CEILING_COPY,
+    CEILING_TRIAD,
+    CEILING_FMA, // of a case: of its dtype
+    CEILING_FMA_F64,
+    CEILING_FMA_BF16,
+    CEILING_FMA_F16,
+    CEILING_LAUNCH
+};
 const char *ceiling_name(enum ceiling c);
+struct bench_case;
+enum ceiling ceiling_of(const struct bench_case *c);
 
 // A case while it is measured.
 enum { STATE_INPUTS = 4, STATE_OUTPUTS = 4, CASE_SIZES = 7 };
-struct bench_case;
 struct state {
     kiln_device *dev;
     const struct sizes *z;
@@ -150,8 +162,8 @@ void report_free(struct report *r);
 double now_ns(void);
 void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode, struct row *out);
 
-// ceiling.c: the time of the best pass of that kind over so many bytes, of CEILING_FMA so many operations; NaN when it
-// cannot be had.
+// ceiling.c: the time of the best pass of that kind over so many bytes, of CEILING_FMA and its kin so many operations,
+// of CEILING_LAUNCH so many launches; NaN when it cannot be had.
 double ceiling_ns(kiln_device *dev, enum ceiling c, double amount);
 void ceiling_forget(void);
 
