@@ -13,7 +13,7 @@ struct asker {
     kiln_status status;
 };
 
-// Two kernels: rows of totals, and what becomes of them.
+// Rows that are scaled, and a product of them with what is computed beside.
 static kiln_status rows(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     const struct asker *a = user;
@@ -64,7 +64,7 @@ static void threads_compile_as_many_as_one(void **state)
     struct fixture *f = *state;
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t alone = compiled_by(f->dev, 0.5 + i, 1); // its kernels go with the function
-        assert_in_range(alone, 2, 4);
+        assert_in_range(alone, 1, 4);
         assert_int_equal(compiled_by(f->dev, 0.5 + i, THREADS), alone);
     }
 }
