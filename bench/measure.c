@@ -70,6 +70,13 @@ static void take_cost(const struct state *s, struct row *out)
     out->moved_B = cost.moved_B;
 }
 
+// What the ceiling limits.
+static double limited(const struct bench_case *c, const struct row *r)
+{
+    if (r->ceiling == CEILING_LAUNCH) return c->ops;
+    return r->ceiling >= CEILING_FMA ? r->flops : r->bytes;
+}
+
 void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode, struct row *out)
 {
     struct state s;
@@ -78,7 +85,7 @@ void measure_case(const struct plan *p, kiln_device *dev, const struct bench_cas
     if (mode == MODE_JIT && !kiln_error()) take_cost(&s, out);
     out->bytes = s.bytes;
     out->flops = s.flops;
-    out->ceiling = c->ceiling;
+    out->ceiling = ceiling_of(c);
     out->group = c->group;
     take_error(out);
     state_finish(&s);
@@ -88,7 +95,6 @@ void measure_case(const struct plan *p, kiln_device *dev, const struct bench_cas
         take_error(out);
         kiln_device_trim(dev);
     }
-    if (out->ceiling && !out->error[0])
-        out->ceiling_ns = ceiling_ns(dev, out->ceiling, out->ceiling == CEILING_FMA ? out->flops : out->bytes);
+    if (out->ceiling && !out->error[0]) out->ceiling_ns = ceiling_ns(dev, out->ceiling, limited(c, out));
     kiln_error_clear();
 }

@@ -33,8 +33,8 @@ static bool measure_plot(const struct report *report, struct plot *p)
     *p = (struct plot){NAN, NAN, INFINITY, -INFINITY, INFINITY, -INFINITY};
     for (int i = 0; i < report->n_rows; i++) {
         const struct row *r = &report->rows[i];
-        if (!r->error[0] && r->ceiling_ns > 0) {
-            bool products = r->ceiling == CEILING_FMA;
+        if (!r->error[0] && r->ceiling_ns > 0 && r->ceiling != CEILING_LAUNCH) {
+            bool products = r->ceiling >= CEILING_FMA && r->ceiling < CEILING_LAUNCH;
             double *best = products ? &p->peak : &p->rate;
             *best = fmax(*best, (products ? r->flops : r->bytes) / r->ceiling_ns);
         }

@@ -17,17 +17,21 @@ extern "C" {
 
 /// What limits a program at best.
 typedef enum kiln_ceiling {
-    KILN_CEILING_READ = 0,  ///< bytes a second of a pass that reads
-    KILN_CEILING_COPY = 1,  ///< of one that reads and writes as much
-    KILN_CEILING_TRIAD = 2, ///< of one that reads two arrays and writes a third
-    KILN_CEILING_FMA = 3,   ///< operations a second of f32, two for each product that is added
+    KILN_CEILING_READ = 0,     ///< bytes a second of a pass that reads
+    KILN_CEILING_COPY = 1,     ///< of one that reads and writes as much
+    KILN_CEILING_TRIAD = 2,    ///< of one that reads two arrays and writes a third
+    KILN_CEILING_FMA = 3,      ///< operations a second of f32, two for each product that is added
+    KILN_CEILING_FMA_F64 = 4,  ///< the same of f64
+    KILN_CEILING_FMA_BF16 = 5, ///< of bf16, added in f32; where the processor has no such products, those of f32
+    KILN_CEILING_FMA_F16 = 6,  ///< of f16, added in f32; on the CPU those of f32
+    KILN_CEILING_LAUNCH = 7,   ///< eager ops of one element a second, none of which waits for another
 } kiln_ceiling;
 
 /// Measures what the device does at best, in about 0.1 s: bytes or operations a second; NaN and an error when it
 /// cannot. `bytes` is what a pass moves in all, so that what fits a cache has the cache's ceiling; more than 1 GiB is
-/// as 1 GiB; not looked at for KILN_CEILING_FMA. On the CPU passes are loops on the threads that the library uses, and
-/// products are added in registers; on other devices they are the library's own sum, neg, add and matmul, for nothing
-/// else runs there. Errors: KILN_E_ARGUMENT for another kind, and for bytes that are not over 0.
+/// as 1 GiB; looked at for the three that move memory alone. On the CPU passes are loops on the threads that the
+/// library uses, and products are added in registers; on other devices they are the library's own sum, neg, add and
+/// matmul, for nothing else runs there. Errors: KILN_E_ARGUMENT for another kind, and for bytes that are not over 0.
 KILN_API double kiln_device_ceiling(kiln_device *dev, kiln_ceiling kind, double bytes);
 
 /// Options of kiln_bench_function and kiln_bench_captured; NULL means all zero.

@@ -1,6 +1,6 @@
 // What the CPU can do: plain loops on the library's threads, compiled for the widest vectors of the machine; a copy is
-// also tried with memcpy, which has stores of its own for large blocks. Operations are products that are added in
-// registers, as many chains at a time as hide what one takes.
+// also tried with memcpy, which has stores of its own for large blocks. Where others want the processors a thread alone
+// is the faster one: some passes are its.
 #include "base/clock.h"
 #include "cpu/parallel.h"
 #include "timing/timing.h"
@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 // With sanitizers clang does not vectorise, and says so.
 #if defined(__clang__)
@@ -22,9 +19,8 @@ enum {
     PASSES = 25,
     LEAST_NS = 100000000,
     HUGE_PAGE_B = 2 << 20,
-    UNIT = 1 << 14,   // elements
-    ROUNDS = 1 << 12, // of a unit of products
-    CHAINS = 12,      // that do not wait for each other, in registers
+    UNIT = 1 << 14, // elements
+    ALONE = 8,      // every so many passes on the calling thread alone
 };
 
 #define BODY static inline __attribute__((always_inline))
@@ -53,8 +49,6 @@ struct loops {
     float (*read)(const float *a, size_t n);
     void (*copy)(float *out, const float *a, size_t n);
     void (*triad)(float *out, const float *a, const float *b, size_t n);
-    float (*products)(void); // ROUNDS * CHAINS of vectors
-    int width;               // elements of a vector
 };
 
 static float read_plain(const float *a, size_t n)
@@ -69,22 +63,6 @@ static void triad_plain(float *out, const float *a, const float *b, size_t n)
 {
     triad_body(out, a, b, n);
 }
-// Over the chains, without a loop: else the compiler keeps their vectors in memory, and that is what would be measured.
-#if defined(__clang__)
-#define EACH_CHAIN(from) _Pragma("unroll") for (int i = (from); i < CHAINS; i++)
-#else
-#define EACH_CHAIN(from) _Pragma("GCC unroll 12") for (int i = (from); i < CHAINS; i++)
-#endif
-_Static_assert(CHAINS == 12, "as EACH_CHAIN says");
-
-static float products_plain(void)
-{
-    float v[CHAINS] = {0}, sum = 0;
-    for (int r = 0; r < ROUNDS; r++) EACH_CHAIN(0) v[i] = v[i] * 0.5f + 1;
-    EACH_CHAIN(0) sum += v[i];
-    return sum;
-}
-
 #if defined(__x86_64__)
 #define WIDE(isa) __attribute__((target(isa))) static
 WIDE("avx2") float read_256(const float *a, size_t n)
@@ -99,14 +77,6 @@ WIDE("avx2") void triad_256(float *out, const float *a, const float *b, size_t n
 {
     triad_body(out, a, b, n);
 }
-WIDE("avx2,fma") float products_256(void)
-{
-    __m256 v[CHAINS], half = _mm256_set1_ps(0.5f), one = _mm256_set1_ps(1);
-    EACH_CHAIN(0) v[i] = one;
-    for (int r = 0; r < ROUNDS; r++) EACH_CHAIN(0) v[i] = _mm256_fmadd_ps(v[i], half, one);
-    EACH_CHAIN(1) v[0] = _mm256_add_ps(v[0], v[i]);
-    return _mm256_cvtss_f32(v[0]);
-}
 WIDE("avx512f") float read_512(const float *a, size_t n)
 {
     return read_body(a, n);
@@ -119,25 +89,16 @@ WIDE("avx512f") void triad_512(float *out, const float *a, const float *b, size_
 {
     triad_body(out, a, b, n);
 }
-WIDE("avx512f") float products_512(void)
-{
-    __m512 v[CHAINS], half = _mm512_set1_ps(0.5f), one = _mm512_set1_ps(1);
-    EACH_CHAIN(0) v[i] = one;
-    for (int r = 0; r < ROUNDS; r++) EACH_CHAIN(0) v[i] = _mm512_fmadd_ps(v[i], half, one);
-    EACH_CHAIN(1) v[0] = _mm512_add_ps(v[0], v[i]);
-    return _mm512_cvtss_f32(v[0]);
-}
 #endif
 
 static struct loops choose_loops(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f")) return (struct loops){read_512, copy_512, triad_512, products_512, 16};
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return (struct loops){read_256, copy_256, triad_256, products_256, 8};
+    if (__builtin_cpu_supports("avx512f")) return (struct loops){read_512, copy_512, triad_512};
+    if (__builtin_cpu_supports("avx2")) return (struct loops){read_256, copy_256, triad_256};
 #endif
-    return (struct loops){read_plain, copy_plain, triad_plain, products_plain, 1};
+    return (struct loops){read_plain, copy_plain, triad_plain};
 }
 
 static void copy_by_libc(float *out, const float *a, size_t n)
@@ -148,6 +109,7 @@ static void copy_by_libc(float *out, const float *a, size_t n)
 struct cpu_pass {
     kiln_ceiling kind;
     struct loops loops;
+    struct arithmetic arithmetic;
     float *v[3];
     size_t n; // elements of each
     int64_t units;
@@ -165,7 +127,7 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
         case KILN_CEILING_READ: total += p->loops.read(p->v[0] + at, m); break;
         case KILN_CEILING_COPY: p->loops.copy(p->v[0] + at, p->v[1] + at, m); break;
         case KILN_CEILING_TRIAD: p->loops.triad(p->v[0] + at, p->v[1] + at, p->v[2] + at, m); break;
-        case KILN_CEILING_FMA: total += p->loops.products(); break;
+        default: total += p->arithmetic.run(); break;
         }
     }
     sink = total;
@@ -178,7 +140,8 @@ static double best_pass_ns(struct cpu_pass *p)
     uint64_t start = clock_now_ns();
     for (int i = 0; i < PASSES || clock_now_ns() - start < LEAST_NS; i++) {
         uint64_t t0 = clock_now_ns();
-        if (cpu_parallel(p->units, UNIT, run_units, p)) return NAN;
+        bool alone = i % ALONE == ALONE - 1;
+        if (alone ? run_units(p, 0, p->units) : cpu_parallel(p->units, UNIT, run_units, p)) return NAN;
         best = fmin(best, (double)(clock_now_ns() - t0));
     }
     return best;
@@ -215,8 +178,9 @@ static double memory_rate(struct cpu_pass *p, double bytes)
 double ceiling_of_cpu(kiln_ceiling kind, double bytes)
 {
     struct cpu_pass p = {.kind = kind, .loops = choose_loops()};
-    if (kind != KILN_CEILING_FMA) return memory_rate(&p, bytes);
+    if (kind <= KILN_CEILING_TRIAD) return memory_rate(&p, bytes);
+    p.arithmetic = choose_arithmetic(kind);
     p.units = 64 * cpu_threads(); // long beside the start of a thread
     p.n = (size_t)p.units * UNIT; // not looked at
-    return 1e9 * 2.0 * ROUNDS * CHAINS * p.loops.width * (double)p.units / best_pass_ns(&p);
+    return 1e9 * p.arithmetic.operations * (double)p.units / best_pass_ns(&p);
 }
