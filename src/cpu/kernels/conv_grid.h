@@ -33,6 +33,10 @@ struct conv_panel {
 enum { CONV_GRIDS = 16 };
 kiln_status CPU_FN(cpu_conv_grids)(const struct conv_grid *g, int64_t n);
 
+// The same for kernels of several taps, from a copy of the image that all taps read: whether it is that, and the work.
+bool CPU_FN(cpu_conv_is_spread)(const struct conv_grid *g, int64_t n);
+kiln_status CPU_FN(cpu_conv_spread)(const struct conv_grid *g, int64_t n);
+
 // Where taps of the kernel lie from a place of the forward grid.
 void CPU_FN(cpu_conv_taps)(const struct conv *v, struct conv_tap *taps);
 
