@@ -276,13 +276,10 @@ static void test_gather_out_of_range(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_last_axes),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_add_steps),
-        cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_gather_out_of_range),
+        cmocka_unit_test(test_orders),    cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_last_axes), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_add_steps), cmocka_unit_test(test_captured_steps),
+        cmocka_unit_test(test_gather),    cmocka_unit_test(test_gather_out_of_range),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
