@@ -188,19 +188,34 @@ struct spread_run { // places of a panel that are neighbours in a row of the res
 };
 
 #if defined(__AVX512F__)
+// 16 places, or those of them that `some` says, to every element or every second.
+static inline void store_16(char *to, __mmask16 some, __m512 v, bool apart)
+{
+    const __m512i low = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
+    const uint32_t twice = _pdep_u32(some, 0x55555555);
+    if (!apart) {
+        if (some) _mm512_mask_storeu_ps(to, some, v);
+        return;
+    }
+    __m512 upper = _mm512_permutexvar_ps(_mm512_add_epi32(low, _mm512_set1_epi32(8)), v);
+    if (some & 0xff) _mm512_mask_storeu_ps(to, (__mmask16)twice, _mm512_permutexvar_ps(low, v));
+    if (some & 0xff00) _mm512_mask_storeu_ps(to + 64, (__mmask16)(twice >> 16), upper);
+}
+
 static void store_f32(const struct spread_job *j, const struct conv_grid *g, const struct spread_unit *u,
                       const struct spread_run *runs, int64_t n)
 {
     const float *bias = j->bias ? j->bias + u->group * g->outputs : NULL;
-    int64_t next_B = g->y.o->strides[1] * 4;
+    int64_t next_B = g->y.o->strides[1] * 4, step = g->y.o->strides[3];
     for (int64_t i = 0; i < n; i++) {
         uint32_t all = (uint32_t)((((uint64_t)1 << runs[i].n) - 1) << runs[i].from);
-        char *to = runs[i].to - runs[i].from * 4;
+        char *to = runs[i].to - runs[i].from * step * 4;
         for (int64_t o = 0; o < g->outputs; o++, to += next_B) {
             __m512 less = bias ? _mm512_set1_ps(bias[o]) : _mm512_setzero_ps();
             const float *sums = u->sums + o * 32;
-            _mm512_mask_storeu_ps(to, (__mmask16)all, _mm512_add_ps(_mm512_loadu_ps(sums), less));
-            _mm512_mask_storeu_ps(to + 64, (__mmask16)(all >> 16), _mm512_add_ps(_mm512_loadu_ps(sums + 16), less));
+            store_16(to, (__mmask16)all, _mm512_add_ps(_mm512_loadu_ps(sums), less), step == 2);
+            store_16(to + 64 * step, (__mmask16)(all >> 16), _mm512_add_ps(_mm512_loadu_ps(sums + 16), less),
+                     step == 2);
         }
     }
 }
@@ -211,9 +226,10 @@ static void store_f32(const struct spread_job *j, const struct conv_grid *g, con
     const float *bias = j->bias ? j->bias + u->group * g->outputs : NULL;
     for (int64_t i = 0; i < n; i++) {
         float *to = (float *)(void *)runs[i].to;
+        int64_t step = g->y.o->strides[3];
         for (int64_t o = 0; o < g->outputs; o++, to += g->y.o->strides[1]) {
             const float *sums = u->sums + o * j->kind->tiles.columns + runs[i].from;
-            for (int64_t x = 0; x < runs[i].n; x++) to[x] = sums[x] + (bias ? bias[o] : 0);
+            for (int64_t x = 0; x < runs[i].n; x++) to[x * step] = sums[x] + (bias ? bias[o] : 0);
         }
     }
 }
@@ -242,7 +258,7 @@ static void store(const struct spread_job *j, const struct conv_grid *g, const s
             runs[n++] = (struct spread_run){i, inside, conv_at(&g->y, u->image, u->group * g->outputs, u->y0 + y, x)};
         i += length;
     }
-    if (g->y.native && g->y.o->strides[3] == 1)
+    if (g->y.native && (g->y.o->strides[3] == 1 || g->y.o->strides[3] == 2))
         store_f32(j, g, u, runs, n);
     else
         store_any(j, g, u, runs, n);
