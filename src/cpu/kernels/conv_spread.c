@@ -57,15 +57,15 @@ static int64_t rows_that_fit(const struct spread_job *j)
     return COPY_B / row_B - j->more_rows;
 }
 
-bool CPU_FN(cpu_spread_start)(struct spread_job *j, const struct conv_grid *g, int64_t n)
+bool CPU_FN(cpu_spread_start)(struct spread_job *j, const struct conv_grid *g, int64_t n, int64_t threads)
 {
     *j = (struct spread_job){.g = g, .n = n, .kind = &CPU_FN(cpu_gemm_f32)};
     reach(g, n, j);
     int64_t rows = least(rows_that_fit(j), g->oh), images = g->images * g->groups, taps = 0;
-    int64_t units = 2 * (int64_t)cpu_threads(), fewest = least(LEAST_ROWS, g->oh);
+    int64_t units = 2 * threads, fewest = least(LEAST_ROWS, g->oh);
     if (rows < fewest) return false;
     j->bands = in_parts(g->oh, rows);
-    if (cpu_threads() > 1 && images * j->bands < units) j->bands = in_parts(units, images);
+    if (threads > 1 && images * j->bands < units) j->bands = in_parts(units, images);
     j->band = in_parts(g->oh, j->bands);
     if (j->band < fewest) j->band = fewest;
     j->bands = in_parts(g->oh, j->band);
@@ -89,7 +89,7 @@ bool CPU_FN(cpu_conv_is_spread)(const struct conv_grid *g, int64_t n)
     if (g->outputs * g->channels * taps * 4 > WEIGHT_B) return false;
     for (int64_t i = 0; i < n; i++)
         if (g[i].n_taps == 0) return false;
-    if (!CPU_FN(cpu_spread_start)(&j, g, n)) return false;
+    if (!CPU_FN(cpu_spread_start)(&j, g, n, 1)) return false;
     double rows = (double)(j.band * g->ow), outputs = (double)g->outputs, pack = PACK;
     double places = (double)(CPU_FN(cpu_spread_panels)(&j, j.band) * j.kind->tiles.columns) / rows;
     double copied = (double)(g->sh * g->sw * (j.band + j.more_rows) * j.pitch) / rows;
@@ -98,6 +98,37 @@ bool CPU_FN(cpu_conv_is_spread)(const struct conv_grid *g, int64_t n)
 
 // --- the copy
 
+#if defined(__AVX512F__)
+static inline __mmask16 lanes_of(int64_t from, int64_t past)
+{
+    uint32_t below = from <= 0 ? 0 : from >= 16 ? 0xffff : (1u << from) - 1;
+    return (__mmask16)((past <= 0 ? 0 : past >= 16 ? 0xffff : (1u << past) - 1) & ~below);
+}
+
+// Of n elements, one or two pixels apart, those in [from, past) are there. What lies ahead_B behind is asked of memory:
+// the same row of the next channel, for a row is too short for the processor to see where it goes on.
+static inline void copy_pixels(const float *first, int64_t from, int64_t past, int64_t n, bool apart, int64_t ahead_B,
+                               float *to)
+{
+    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    for (int64_t i = 0; i < n; i += 16) {
+        __mmask16 there = lanes_of(from - i, past - i);
+        const char *ahead = (const char *)(first + i * (apart ? 2 : 1)) + ahead_B;
+        __m512 v;
+        __builtin_prefetch(ahead);
+        if (apart) __builtin_prefetch(ahead + 64);
+        if (apart) {
+            uint32_t twice = _pdep_u32(there, 0x55555555);
+            __m512 low = _mm512_maskz_loadu_ps((__mmask16)twice, first + 2 * i);
+            v = _mm512_permutex2var_ps(low, even, _mm512_maskz_loadu_ps((__mmask16)(twice >> 16), first + 2 * i + 16));
+        } else {
+            v = _mm512_maskz_loadu_ps(there, first + i);
+        }
+        _mm512_mask_storeu_ps(to + i, lanes_of(0, n - i), v);
+    }
+}
+#endif
+
 static void copy_row(const struct conv_grid *g, const char *row, int64_t first, int64_t n, float *to)
 {
     int64_t stride = g->x.o->strides[3] * g->sw;
@@ -105,6 +136,13 @@ static void copy_row(const struct conv_grid *g, const char *row, int64_t first, 
     if (past > n) past = n;
     if (from > past) from = past = 0;
     const char *at = row + (first + from * g->sw) * g->x.o->strides[3] * g->x.size_B;
+#if defined(__AVX512F__)
+    if (g->x.native && (stride == 1 || stride == 2)) {
+        copy_pixels((const float *)(const void *)at - from * stride, from, past, n, stride == 2, g->x.o->strides[1] * 4,
+                    to);
+        return;
+    }
+#endif
     for (int64_t i = 0; i < from; i++) to[i] = 0;
     if (g->x.native) {
         const float *pixels = (const float *)(const void *)at;
@@ -321,7 +359,7 @@ kiln_status CPU_FN(cpu_conv_spread)(const struct conv_grid *g, int64_t n)
 {
     struct spread_job j;
     int64_t taps = 0;
-    CPU_FN(cpu_spread_start)(&j, g, n);
+    CPU_FN(cpu_spread_start)(&j, g, n, cpu_threads());
     TRY(CPU_FN(cpu_spread_bias)(&j));
     for (int64_t i = 0; i < n; i++) taps += g[i].n_taps;
     int64_t size = g->outputs * g->channels * taps * j.band * g->ow;

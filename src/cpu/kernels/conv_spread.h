@@ -29,8 +29,9 @@ struct spread_run { // places of a panel that are neighbours in a row of the res
 };
 enum { SPREAD_RUNS = 32 };
 
-// Fills in all but `bias`: false where a band of a few rows is too large for the second-level cache.
-bool CPU_FN(cpu_spread_start)(struct spread_job *j, const struct conv_grid *g, int64_t n);
+// Fills in all but `bias`: false where a band of a few rows is too large for the second-level cache. Which way is
+// taken, on which bits depend, is found out for one thread.
+bool CPU_FN(cpu_spread_start)(struct spread_job *j, const struct conv_grid *g, int64_t n, int64_t threads);
 kiln_status CPU_FN(cpu_spread_bias)(struct spread_job *j); // on the calling thread's memory
 int64_t CPU_FN(cpu_spread_panels)(const struct spread_job *j, int64_t rows);
 int64_t CPU_FN(cpu_spread_runs)(const struct spread_job *j, int64_t rows, int64_t panel, struct spread_run *runs);

@@ -18,6 +18,7 @@
 enum { SIDE = 4, POINTS = 16, SPARE = 16, OUTPUTS = 96 };
 
 #if defined(__AVX512F__)
+#include <immintrin.h>
 enum { VECTOR_B = 64 };
 #elif defined(__AVX2__)
 enum { VECTOR_B = 32 };
@@ -77,7 +78,7 @@ bool CPU_FN(cpu_conv_is_winograd)(const struct conv_grid *g)
     if (g->cls != CLASS_F32 || g->sh != 1 || g->sw != 1 || !square_of(g, which, &first)) return false;
     if (g->channels < LEAST || g->outputs < LEAST || g->outputs * g->channels * POINTS * 4 > WEIGHT_B) return false;
     tiles_of(&j, g, &first);
-    if (g->images * j.tiles.oh * j.tiles.ow < TILES || !CPU_FN(cpu_spread_start)(&j.s, &j.tiles, 1)) return false;
+    if (g->images * j.tiles.oh * j.tiles.ow < TILES || !CPU_FN(cpu_spread_start)(&j.s, &j.tiles, 1, 1)) return false;
     double places = (double)(CPU_FN(cpu_spread_panels)(&j.s, j.s.band) * WIDE * j.s.bands);
     double around = 1 + (double)BY_OUTPUT / (double)g->outputs + (double)BY_CHANNEL / (double)g->channels;
     return places * POINTS * around < 0.9 * 9 * (double)(g->oh * g->ow);
@@ -177,7 +178,7 @@ static inline __attribute__((always_inline)) void results_2(const tile_vector *m
 }
 
 // Two rows of 2 WIDE results of one output, from sums [point] `point` elements apart.
-static void transform_sums(const float *sums, int64_t point, float bias, float (*rows)[2 * WIDE])
+static void transform_sums(const float *sums, int64_t point, float bias, float (*rows)[2 * WIDE + LANES])
 {
     for (int half = 0; half < 2; half++) {
         tile_vector m[POINTS], down[2 * SIDE], y[4];
@@ -196,11 +197,23 @@ static void transform_sums(const float *sums, int64_t point, float bias, float (
     }
 }
 
+static inline void store_row(float *to, const float *from, int64_t n)
+{
+#if defined(__AVX512F__)
+    for (int64_t i = 0; i < n; i += 16) {
+        __mmask16 some = n - i >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << (n - i)) - 1);
+        _mm512_mask_storeu_ps(to + i, some, _mm512_loadu_ps(from + i));
+    }
+#else
+    memcpy(to, from, (size_t)n * sizeof *to);
+#endif
+}
+
 static void store_panel(const struct winograd_job *j, const struct spread_unit *u, const struct spread_run *runs,
                         int64_t n, int64_t o0, int64_t outputs)
 {
     const struct conv_grid *g = j->g;
-    float rows[2][2 * WIDE];
+    float rows[2][2 * WIDE + LANES]; // with room for what a whole vector reads behind
     const int64_t *s = g->y.o->strides;
     for (int64_t o = 0; o < outputs; o++) {
         int64_t output = u->group * g->outputs + o0 + o;
@@ -211,7 +224,7 @@ static void store_panel(const struct winograd_job *j, const struct spread_unit *
             if (y >= g->oh) continue;
             char *to = conv_at(&g->y, u->image, output, y, x);
             if (g->y.native && s[3] == 1)
-                memcpy(to, rows[i % 2] + 2 * r->from, (size_t)count * 4);
+                store_row((float *)(void *)to, rows[i % 2] + 2 * r->from, count);
             else
                 CPU_FN(cpu_stores)[g->y.o->dtype][CLASS_F32](to, rows[i % 2] + 2 * r->from, count, s[3]);
         }
@@ -277,7 +290,7 @@ kiln_status CPU_FN(cpu_conv_winograd)(const struct conv_grid *g, bool *done)
     int64_t which[9], all = g->groups * g->outputs;
     square_of(g, which, &first);
     tiles_of(&j, g, &first);
-    CPU_FN(cpu_spread_start)(&j.s, &j.tiles, 1);
+    CPU_FN(cpu_spread_start)(&j.s, &j.tiles, 1, cpu_threads());
     TRY(CPU_FN(cpu_spread_bias)(&j.s));
     j.ld = g->channels + SPARE;
     float *to = cpu_scratch(CPU_SCRATCH_PIECES, (size_t)(POINTS * all * j.ld) * sizeof *to);
