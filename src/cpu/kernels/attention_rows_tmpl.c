@@ -42,7 +42,7 @@ static void FN(mask_row)(const struct attention_tile *t, int64_t r, int64_t n, R
     REAL of_mask[ATTENTION_KEYS];
     const struct gemm_matrix *m = &t->mask;
     int64_t size_B = cpu_dtype_size_B[m->dtype];
-    CPU_FN(cpu_loads)[m->dtype][CLS](of_mask, m->at + r * m->row * size_B, n, m->col);
+    CPU_FN(cpu_load)(m->dtype, CLS, of_mask, m->at + r * m->row * size_B, n, m->col);
     if (m->dtype == KILN_BOOL)
         for (int64_t i = 0; i < n; i++) s[i] = of_mask[i] != 0 ? s[i] * (REAL)t->scale : -(REAL)INFINITY;
     else

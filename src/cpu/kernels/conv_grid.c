@@ -108,8 +108,8 @@ static void add_bias(const struct grid_job *j, const struct grid_unit *u, const 
             double d;
             uint64_t bits;
         } b = {.bits = bias->o->address};
-        cpu_load_fn *load = CPU_FN(cpu_loads)[bias->o->dtype][j->g->cls];
-        if (!immediate) load(&b, bias->base + (first + o) * bias->o->strides[1] * bias->size_B, 1, 1);
+        if (!immediate) CPU_FN(cpu_load)
+        (bias->o->dtype, j->g->cls, &b, bias->base + (first + o) * bias->o->strides[1] * bias->size_B, 1, 1);
         float *f = (float *)(void *)out + (f32 ? o * ld : 0);
         double *d = (double *)(void *)out + (f32 ? 0 : o * ld);
         for (int64_t i = 0; i < p->columns && f32; i++) f[i] += b.f;

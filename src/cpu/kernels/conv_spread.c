@@ -153,7 +153,7 @@ static void copy_row(const struct conv_grid *g, const char *row, int64_t first, 
         else
             for (int64_t i = from; i < past; i++) to[i] = pixels[(i - from) * stride];
     } else if (past > from) {
-        CPU_FN(cpu_loads)[g->x.o->dtype][CLASS_F32](to + from, at, past - from, stride);
+        CPU_FN(cpu_load)(g->x.o->dtype, CLASS_F32, to + from, at, past - from, stride);
     }
     for (int64_t i = past; i < n; i++) to[i] = 0;
 }
@@ -351,7 +351,7 @@ kiln_status CPU_FN(cpu_spread_bias)(struct spread_job *j)
     if (bias->o->flags & OPERAND_IMMEDIATE)
         for (int64_t i = 0; i < n; i++) to[i] = one;
     else
-        CPU_FN(cpu_loads)[bias->o->dtype][CLASS_F32](to, bias->base, n, bias->o->strides[1]);
+        CPU_FN(cpu_load)(bias->o->dtype, CLASS_F32, to, bias->base, n, bias->o->strides[1]);
     return KILN_OK;
 }
 

@@ -13,7 +13,8 @@
 #include "cpu/parallel.h"
 #include <string.h>
 
-enum { POWERS = 32, PART_MOST = 64 };
+// A column of a matrix whose rows are a power of two long lies in a few sets of the cache: rows are PAD vectors longer.
+enum { POWERS = 32, PART_MOST = 64, PAD = 1 };
 
 struct fft {
     const struct launch *l;

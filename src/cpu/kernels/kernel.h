@@ -91,6 +91,7 @@ struct cpu_kernel {
     uint8_t n_in, in_cls[CPU_MAX_IN], out_cls;
     uint8_t n_stages, n_reduce, n_keep, n_rowval;
     bool row_out;
+    bool moves; // a pointwise kernel whose result is its one input
     uint8_t keep_cls[CPU_MAX_KEEP];
     uint16_t cost; // arithmetic steps an element
     struct cpu_reduce reduce[CPU_MAX_REDUCE];

@@ -43,9 +43,9 @@ static void JOIN(NAME, _row)(const struct launch *l, const char *x, char *out)
     ACC acc = JOIN(NAME, _start)(l->variant[0]);
     for (int64_t k = 0; k < count; k += BLOCK) {
         int64_t n = count - k < BLOCK ? count - k : BLOCK;
-        CPU_FN(cpu_loads)[o[0].dtype][CLS](block, x + k * x_step, n, o[0].strides[last]);
+        CPU_FN(cpu_load)(o[0].dtype, CLS, block, x + k * x_step, n, o[0].strides[last]);
         JOIN(NAME, _steps)(l->variant[0], block, &acc, n, 0);
-        CPU_FN(cpu_stores)[o[1].dtype][CLS](out + k * out_step, block, n, o[1].strides[last]);
+        CPU_FN(cpu_store)(o[1].dtype, CLS, out + k * out_step, block, n, o[1].strides[last]);
     }
 }
 
@@ -58,9 +58,9 @@ static void JOIN(NAME, _columns)(const struct launch *l, const char *x, char *ou
     ACC acc[COLUMNS];
     for (int64_t i = 0; i < n; i++) acc[i] = JOIN(NAME, _start)(l->variant[0]);
     for (int64_t k = 0; k < count; k++) {
-        CPU_FN(cpu_loads)[o[0].dtype][CLS](block, x + k * x_step, n, o[0].strides[j]);
+        CPU_FN(cpu_load)(o[0].dtype, CLS, block, x + k * x_step, n, o[0].strides[j]);
         JOIN(NAME, _steps)(l->variant[0], block, acc, n, 1);
-        CPU_FN(cpu_stores)[o[1].dtype][CLS](out + k * out_step, block, n, o[1].strides[j]);
+        CPU_FN(cpu_store)(o[1].dtype, CLS, out + k * out_step, block, n, o[1].strides[j]);
     }
 }
 #undef T
