@@ -226,7 +226,7 @@ static void store_panel(const struct winograd_job *j, const struct spread_unit *
             if (g->y.native && s[3] == 1)
                 store_row((float *)(void *)to, rows[i % 2] + 2 * r->from, count);
             else
-                CPU_FN(cpu_stores)[g->y.o->dtype][CLASS_F32](to, rows[i % 2] + 2 * r->from, count, s[3]);
+                CPU_FN(cpu_store)(g->y.o->dtype, CLASS_F32, to, rows[i % 2] + 2 * r->from, count, s[3]);
         }
     }
 }
