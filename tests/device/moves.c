@@ -160,6 +160,19 @@ static void test_threads(void **state)
     }
 }
 
+// Results that are written past the caches: tiles that are one piece and tiles of pieces, rows that begin anywhere.
+static void test_large(void **state)
+{
+    for (int threads = 1; threads <= 2; threads++) {
+        omp_set_num_threads(threads);
+        check_copy(&(struct layout){3, {33, 64, 2101}, {0, 2, 1}, {1, 1, 1}}, KILN_F32, 4);
+        check_copy(&(struct layout){3, {31, 61, 2301}, {0, 2, 1}, {1, 1, 1}}, KILN_F32, 4);
+        check_copy(&(struct layout){3, {5, 701, 613}, {0, 2, 1}, {1, 1, 1}}, KILN_F64, 8);
+        check_copy(&(struct layout){4, {9, 129, 8, 520}, {0, 2, 1, 3}, {1, 1, 1, 1}}, KILN_F32, 4);
+        check_copy(&(struct layout){4, {9, 129, 8, 1043}, {0, 2, 1, 3}, {1, 1, 1, 1}}, KILN_BF16, 2);
+    }
+}
+
 // --- sums of what has steps
 
 static void test_add_steps(void **state)
@@ -276,10 +289,15 @@ static void test_gather_out_of_range(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orders),    cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_last_axes), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_add_steps), cmocka_unit_test(test_captured_steps),
-        cmocka_unit_test(test_gather),    cmocka_unit_test(test_gather_out_of_range),
+        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_last_axes),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_add_steps),
+        cmocka_unit_test(test_captured_steps),
+        cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_gather_out_of_range),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
