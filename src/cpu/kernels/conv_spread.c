@@ -174,7 +174,7 @@ static void copy_band(const struct spread_job *j, const struct spread_unit *u)
                 else
                     memset(to, 0, (size_t)j->pitch * sizeof *to);
             }
-        memset(to, 0, (size_t)(2 * j->kind->tiles.columns) * sizeof *to);
+        memset(to, 0, (size_t)((c + 1) * j->plane - (to - (float *)(void *)u->copy)) * sizeof *to);
     }
 }
 
