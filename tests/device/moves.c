@@ -163,14 +163,10 @@ static void test_threads(void **state)
 // Results that are written past the caches: tiles that are one piece and tiles of pieces, rows that begin anywhere.
 static void test_large(void **state)
 {
-    for (int threads = 1; threads <= 2; threads++) {
-        omp_set_num_threads(threads);
-        check_copy(&(struct layout){3, {33, 64, 2101}, {0, 2, 1}, {1, 1, 1}}, KILN_F32, 4);
-        check_copy(&(struct layout){3, {31, 61, 2301}, {0, 2, 1}, {1, 1, 1}}, KILN_F32, 4);
-        check_copy(&(struct layout){3, {5, 701, 613}, {0, 2, 1}, {1, 1, 1}}, KILN_F64, 8);
-        check_copy(&(struct layout){4, {9, 129, 8, 520}, {0, 2, 1, 3}, {1, 1, 1, 1}}, KILN_F32, 4);
-        check_copy(&(struct layout){4, {9, 129, 8, 1043}, {0, 2, 1, 3}, {1, 1, 1, 1}}, KILN_BF16, 2);
-    }
+    omp_set_num_threads(2);
+    check_copy(&(struct layout){3, {33, 64, 2101}, {0, 2, 1}, {1, 1, 1}}, KILN_F32, 4);
+    check_copy(&(struct layout){3, {5, 701, 613}, {0, 2, 1}, {1, 1, 1}}, KILN_F64, 8);
+    check_copy(&(struct layout){4, {9, 129, 8, 521}, {0, 2, 1, 3}, {1, 1, 1, 1}}, KILN_F32, 4);
 }
 
 // --- sums of what has steps
