@@ -1,28 +1,8 @@
 // Attention on the CPU has the same bits on any number of threads, and so have its gradients; for the instruction set
 // that KILN_CPU_ISA names. What they are tests/conformance/attention.c knows.
-#include <kiln/kiln.h>
+#include "device/cpu_fixture.h"
 
 #include <omp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static kiln_device *dev;
-
-static int open_device(void **state)
-{
-    dev = kiln_device_open("cpu");
-    return dev ? 0 : -1;
-}
-
-static int close_device(void **state)
-{
-    kiln_device_close(&dev);
-    return 0;
-}
 
 enum { RESULTS = 4 };
 static const char *const names[RESULTS] = {"result", "gradient by q", "gradient by k", "gradient by v"};

@@ -2,30 +2,10 @@
 // strides, dilation, groups, dtypes; the same bits again and on any number of threads; for the instruction set that
 // KILN_CPU_ISA names.
 #include "base/float16.h"
-#include <kiln/kiln.h>
+#include "device/cpu_fixture.h"
 
 #include <math.h>
 #include <omp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static kiln_device *dev;
-
-static int open_device(void **state)
-{
-    dev = kiln_device_open("cpu");
-    return dev ? 0 : -1;
-}
-
-static int close_device(void **state)
-{
-    kiln_device_close(&dev);
-    return 0;
-}
 
 struct shape {
     int64_t n, c, h, w, o, kh, kw, stride, padding, dilation, groups;

@@ -2,30 +2,10 @@
 // order, steps ahead and back, sides around those of tiles and vectors, on one thread and on several; for the
 // instruction set that KILN_CPU_ISA names. Kernels of several ops over such views; gathers along rows that are fetched
 // ahead.
-#include <kiln/kiln.h>
+#include "device/cpu_fixture.h"
 
 #include <omp.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static kiln_device *dev;
-
-static int open_device(void **state)
-{
-    dev = kiln_device_open("cpu");
-    return dev ? 0 : -1;
-}
-
-static int close_device(void **state)
-{
-    kiln_device_close(&dev);
-    return 0;
-}
 
 static const struct {
     kiln_dtype dtype;

@@ -1,11 +1,6 @@
 // Products of tiles of attention, and where its operands lie.
 #include "cpu/kernels/attention.h"
 
-static int64_t parts(int64_t n, int64_t of)
-{
-    return (n + of - 1) / of;
-}
-
 void CPU_FN(attention_start)(struct attention_work *a, const struct launch *l, int64_t block)
 {
     const int64_t *s = (const int64_t *)l->scalars;

@@ -38,11 +38,6 @@ struct winograd_job {
     bool failed; // a band whose pixels are too large
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 // The tap at each of 3 x 3 places from the least one.
 static bool square_of(const struct conv_grid *g, int64_t *which, struct conv_tap *first)
 {
