@@ -3,8 +3,8 @@
 
 usage: test_tiles.py STEPS KILN_CACHE KILN_INFO
 
-STEPS computes products and sums of rows and prints a hash of the bits of each. Products have the same bits in all tiles,
-for their sums run in order; sums of rows do not, and show which tile was taken.
+STEPS computes products and sums of rows and prints a hash of the bits of each. Products have the same bits in all
+tiles, for their sums run in order; sums of rows do not, and show which tile was taken.
 """
 import os
 import pathlib
@@ -46,16 +46,25 @@ class Tiles(unittest.TestCase):
         self.assertEqual(len({sums for _, sums in found.values()}), 2)
         self.assertEqual({products for products, _ in found.values()}, {start[0]})
         self.assertEqual(self.bits(KILN_DEBUG='tile=product:32:1,tile=row:256'), found[256])
-        for word in ('product:48', 'row:16:1:1', 'row:65552'):
+        for word in ('product:48', 'row:65552'):
             says = rf'kiln: KILN_DEBUG: tile={word}: there is no such tile\n'
             self.assertEqual(self.bits(says, KILN_DEBUG=f'tile={word}'), start)
         # What is forced is not measured, and not kept.
         self.bits(KILN_DEBUG='tile=row:16', KILN_TUNE='1')
         self.assertEqual(list(self.folder.glob('tiles-*')), [])
 
+    def measure_three_at_once(self, bits):
+        env = self.env | {'KILN_TUNE': '1'}
+        running = [subprocess.Popen([STEPS], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
+        for p in running:
+            out, err = p.communicate()
+            self.assertEqual((out.decode().split(), err, p.returncode), (bits, b'', 0))
+        self.assertRegex(self.table().read_text(), r'\nend 2\n$')
+        self.assertEqual(list(self.folder.glob('*.tmp')), [])
+
     def test_measured_in_one_process_taken_in_the_next(self):
         start = self.bits()
-        self.assertEqual(self.bits(KILN_TUNE='1'), start)
+        self.measure_three_at_once(start)
         text = self.table().read_text()
         self.assertRegex(text, r'^kiln tiles 2\ndevice .*\n(product|row) ')
         self.assertRegex(text, r'(?m)^product f32 128 128 1 tile \d+ 1$')
@@ -89,21 +98,11 @@ class Tiles(unittest.TestCase):
 
     def test_folders_that_keep_nothing(self):
         start = self.bits(KILN_CACHE_DIR='/dev/null/none', KILN_TUNE='1')
-        self.assertEqual(self.bits(KILN_CACHE_DIR='', HOME='', XDG_CACHE_HOME='', KILN_TUNE='1'), start)
         self.folder.chmod(0o777)
         self.assertEqual(self.bits(KILN_TUNE='1'), start)
         self.folder.chmod(0o700)
         self.assertEqual(list(self.folder.glob('tiles-*')), [])
         self.assertEqual(self.bits(), start)
-
-    def test_several_at_once(self):
-        env = self.env | {'KILN_TUNE': '1'}
-        running = [subprocess.Popen([STEPS], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
-        outputs = {p.communicate() + (p.returncode,) for p in running}
-        self.assertEqual(len(outputs), 1)
-        self.assertEqual([(err, status) for _, err, status in outputs], [(b'', 0)])
-        self.assertRegex(self.table().read_text(), r'\nend 2\n$')
-        self.assertEqual(list(self.folder.glob('*.tmp')), [])
 
     def test_by_command(self):
         done = self.run_program(CACHE, 'tune', 'vulkan')
