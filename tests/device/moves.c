@@ -1,30 +1,11 @@
 // Copies between layouts on the CPU against the same elements picked on the host: each size of elements, axes in any
 // order, steps ahead and back, sides around those of tiles and vectors, on one thread and on several; for the
-// instruction set that KILN_CPU_ISA names. Gathers along rows that are fetched ahead.
-#include <kiln/kiln.h>
+// instruction set that KILN_CPU_ISA names. Kernels of several ops over such views; gathers along rows that are fetched
+// ahead.
+#include "device/cpu_fixture.h"
 
 #include <omp.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static kiln_device *dev;
-
-static int open_device(void **state)
-{
-    dev = kiln_device_open("cpu");
-    return dev ? 0 : -1;
-}
-
-static int close_device(void **state)
-{
-    kiln_device_close(&dev);
-    return 0;
-}
 
 static const struct {
     kiln_dtype dtype;
@@ -159,6 +140,15 @@ static void test_threads(void **state)
     }
 }
 
+// Results that are written past the caches: tiles that are one piece and tiles of pieces, rows that begin anywhere.
+static void test_large(void **state)
+{
+    omp_set_num_threads(2);
+    check_copy(&(struct layout){3, {33, 64, 2101}, {0, 2, 1}, {1, 1, 1}}, KILN_F32, 4);
+    check_copy(&(struct layout){3, {5, 701, 613}, {0, 2, 1}, {1, 1, 1}}, KILN_F64, 8);
+    check_copy(&(struct layout){4, {9, 129, 8, 521}, {0, 2, 1, 3}, {1, 1, 1, 1}}, KILN_F32, 4);
+}
+
 // --- sums of what has steps
 
 static void test_add_steps(void **state)
@@ -182,6 +172,46 @@ static void test_add_steps(void **state)
                     assert_true(got[i] == 2 * x[i / m * cols + c]);
                 }
             }
+}
+
+// The same captured: a compiled kernel reads what has steps itself.
+static kiln_status chain(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    int64_t step = *(const int64_t *)user, start[] = {0, step > 0 ? 0 : KILN_END};
+    kiln_tensor *v = kiln_slice(
+        in[0], KILN_SLICE(.start = {2, start}, .stop = KILN_ARGS(KILN_END, KILN_END), .step = KILN_ARGS(1, step)));
+    out[0] = kiln_sub(kiln_add(kiln_mul(v, v), v), kiln_relu(kiln_neg(v)));
+    return kiln_error();
+}
+
+static void check_captured(kiln_dtype dtype, int64_t step, int64_t cols)
+{
+    enum { ROWS = 3, MOST = 1100 };
+    static double x[ROWS * MOST], got[ROWS * MOST];
+    int64_t m = stepped(cols, step);
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_function *f = kiln_jit(chain, &step, NULL);
+    for (int64_t i = 0; i < ROWS * cols; i++) x[i] = (double)(i * 5 % 13 - 6);
+    kiln_tensor *in = kiln_cast(kiln_from_data(dev, KILN_F64, KILN_SHAPE(ROWS, cols), x), dtype), *y;
+    assert_int_equal(kiln_call(f, &in, 1, &y, 1), KILN_OK);
+    assert_int_equal(kiln_read(kiln_cast(y, KILN_F64), got, (size_t)(ROWS * m) * 8), KILN_OK);
+    for (int64_t i = 0; i < ROWS * m; i++) {
+        double v = x[i / m * cols + i % m * step + (step > 0 ? 0 : cols - 1)];
+        assert_true(got[i] == v * v + v - (v < 0 ? -v : 0));
+    }
+    kiln_function_free(&f);
+    kiln_scope_end(&scope);
+}
+
+static void test_captured_steps(void **state)
+{
+    static const kiln_dtype dtypes[] = {KILN_F32, KILN_F64, KILN_BF16, KILN_I32};
+    static const int64_t lengths[] = {1, 2, 3, 31, 32, 33, 63, 64, 65, 129, 1021};
+    for (size_t t = 0; t < sizeof dtypes / sizeof dtypes[0]; t++)
+        for (size_t n = 0; n < sizeof lengths / sizeof lengths[0]; n++) {
+            check_captured(dtypes[t], 2, lengths[n]);
+            check_captured(dtypes[t], n % 2 ? 3 : -2, lengths[n]);
+        }
 }
 
 // --- gathers
@@ -239,7 +269,9 @@ int main(void)
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_last_axes),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_large),
         cmocka_unit_test(test_add_steps),
+        cmocka_unit_test(test_captured_steps),
         cmocka_unit_test(test_gather),
         cmocka_unit_test(test_gather_out_of_range),
     };

@@ -1,11 +1,6 @@
 // Products of tiles of attention, and where its operands lie.
 #include "cpu/kernels/attention.h"
 
-static int64_t parts(int64_t n, int64_t of)
-{
-    return (n + of - 1) / of;
-}
-
 void CPU_FN(attention_start)(struct attention_work *a, const struct launch *l, int64_t block)
 {
     const int64_t *s = (const int64_t *)l->scalars;
@@ -44,7 +39,9 @@ struct gemm_matrix CPU_FN(attention_matrix)(const struct attention_work *a, int 
         at += batch % a->l->sizes[d] * x->strides[d];
         batch /= a->l->sizes[d];
     }
+    static char nowhere; // of an operand without elements, whose address is none
     char *first = (char *)(uintptr_t)x->address;
+    if (!first || (o < 2 && a->width == 0)) return (struct gemm_matrix){&nowhere, 0, 0, x->dtype};
     return (struct gemm_matrix){first + at * cpu_dtype_size_B[x->dtype], x->strides[a->l->rank - 2],
                                 x->strides[a->l->rank - 1], x->dtype};
 }

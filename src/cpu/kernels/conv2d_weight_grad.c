@@ -25,11 +25,6 @@ struct weight_grad_unit {
     char *panels, *rows, *sums;
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t in_parts(int64_t n, int64_t of)
 {
     return (n + of - 1) / of;

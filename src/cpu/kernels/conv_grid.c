@@ -25,11 +25,6 @@ struct grid_unit {
     char *piece, *sums;
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t in_parts(int64_t n, int64_t of)
 {
     return (n + of - 1) / of;
@@ -215,6 +210,9 @@ kiln_status CPU_FN(cpu_conv_grids)(const struct conv_grid *g, int64_t n)
     struct grid_jobs jobs = {.n = n};
     int64_t size = 0;
     if (g->images * g->oh * g->ow == 0 || g->groups == 0 || g->outputs == 0) return KILN_OK;
+    bool done = false;
+    if (n == 1 && CPU_FN(cpu_conv_is_winograd)(g)) TRY(CPU_FN(cpu_conv_winograd)(g, &done));
+    if (done) return KILN_OK;
     if (CPU_FN(cpu_conv_is_spread)(g, n)) return CPU_FN(cpu_conv_spread)(g, n);
     for (int64_t i = 0; i < n; i++) {
         jobs.of[i] = job_of(g + i);

@@ -6,7 +6,7 @@
 // As many lines as a vector has elements are done at a time. A vector holds an element of each, so that all stages work
 // on whole vectors; long lines are done as matrices, so that they stay in the fastest memory.
 // Where vectors are of 16 bytes, full unrolling makes three times the code for a tenth of the time.
-#if !defined(__AVX2__)
+#if !defined(__AVX2__) && !defined(__clang__)
 #pragma GCC optimize("O2")
 #endif
 #include "cpu/kernels/walk.h"

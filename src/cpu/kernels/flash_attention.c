@@ -19,16 +19,6 @@ struct attention_forward {
     int64_t packed; // of this batch, from the first on
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t parts(int64_t n, int64_t of)
-{
-    return (n + of - 1) / of;
-}
-
 static int64_t blocks_of(const struct attention_work *a)
 {
     return parts(a->queries, a->block);

@@ -30,7 +30,7 @@ TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_
     const char *next = t->next;
     const int64_t next_B = t->next_B;
     const int32_t *at_B = t->at_B;
-    for (int64_t q = t->k; q > 0; q--, next += next_B) {
+    for (int64_t q = t->k; q > 0; q--, next = spread ? next : next + next_B) {
         if (spread) b = t->b + *at_B++;
         if (!spread) __builtin_prefetch(next, 0, 2);
         if (!spread && rows <= 4) __builtin_prefetch(next + 64, 0, 2);

@@ -35,7 +35,7 @@ struct gemm_kind {
     unsigned dtype; // of elements that can be read as they lie
     // [rows - 1][vectors - 1]
     gemm_tile_fn *const (*tile)[2];
-    // [rows - 1], of two vectors whose positions lie anywhere; or NULL
+    // [rows - 1], of two vectors whose positions lie anywhere; of f32 alone
     gemm_tile_fn *const *spread;
     // k positions of at most tiles.columns columns of b; all tiles.columns are written, positions in rows of them.
     // Where positions are rows, what lies ahead_B behind is asked of memory.

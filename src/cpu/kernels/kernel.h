@@ -5,6 +5,16 @@
 #include "ir/launch.h"
 #include "scalar/scalar.h"
 
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t parts(int64_t n, int64_t of)
+{
+    return (n + of - 1) / of;
+}
+
 #ifdef KILN_ISA
 #define CPU_CAT2(a, b) a##_##b
 #define CPU_CAT(a, b)  CPU_CAT2(a, b)

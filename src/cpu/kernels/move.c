@@ -7,10 +7,13 @@
 //   tiles:  another of its dimensions is contiguous: squares of both are transposed straight into the output;
 //   picks:  neither: elements are picked one by one, at small steps out of whole vectors.
 //
-// A unit of work is a panel of the last two dimensions.
+// A unit of work is a panel of the last two dimensions. A large result is written past the caches.
 #include "cpu/kernels/move.h"
 #include "cpu/parallel.h"
 #include <string.h>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 
 #define T    uint8_t
 #define NAME pick_8
@@ -56,6 +59,7 @@ void CPU_FN(cpu_place)(void *dst, int64_t dst_step, const void *src, int64_t src
 
 enum { FROM, TO };
 enum { SIDE = 64, PANEL = 1 << 13 }; // elements
+enum { LARGE_B = 1 << 24, LEAST_STREAM_B = 256 };
 
 struct move {
     int rank, size_B;
@@ -63,6 +67,7 @@ struct move {
     char *base[2];
     int64_t rows, cols, row_panels, col_panels; // of a panel; of the last two dimensions
     bool tiles;
+    bool streams; // the result is too large to be found in a cache
 };
 
 static void swap_dims(struct move *m, int a, int b)
@@ -135,6 +140,34 @@ static void plan(struct move *m)
 typedef uint8_t bytes_64 __attribute__((vector_size(64), aligned(1), may_alias));
 typedef uint8_t bytes_16 __attribute__((vector_size(16), aligned(1), may_alias));
 
+// Past the caches: a line that is written whole need not be read first, and pushes nothing out.
+static void stream(char *to, const char *from, int64_t n_B)
+{
+#ifdef __SSE2__
+    int64_t head_B = (int64_t)(-(uintptr_t)to % 64);
+    if (head_B > n_B) head_B = n_B;
+    memcpy(to, from, (size_t)head_B);
+    to += head_B, from += head_B, n_B -= head_B;
+    for (; n_B >= 64; n_B -= 64, to += 64, from += 64) {
+#ifdef __AVX512F__
+        _mm512_stream_si512((__m512i *)(void *)to, _mm512_loadu_si512(from));
+#else
+        for (int i = 0; i < 64; i += 16)
+            _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+#endif
+    }
+#endif
+    memcpy(to, from, (size_t)n_B);
+}
+
+// What was written so is seen by others before what is written later.
+static void stream_end(void)
+{
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
 // A run that is no shorter than a vector ends with one that overlaps.
 static __attribute__((noinline)) void copy_runs(char *to, int64_t to_step_B, const char *from, int64_t from_step_B,
                                                 int64_t count, int64_t run_B)
@@ -153,17 +186,51 @@ static __attribute__((noinline)) void copy_runs(char *to, int64_t to_step_B, con
         for (int64_t k = 0; k < count; k++) memcpy(to + k * to_step_B, from + k * from_step_B, (size_t)run_B);
 }
 
+// A tile is made of short pieces of many lines, too many for what fetches ahead of its own: those of the next tile are
+// asked for here, a few lines at a time.
+static void transpose_tile(const struct move *m, char *to, int64_t row, const char *from, int64_t rows, int64_t cols)
+{
+    enum { STRIP = 8, CACHE_LINE_B = 64 };
+    int size_B = m->size_B;
+    int64_t line_B = m->steps[FROM][m->rank - 1], piece_B = SIDE * size_B;
+    int64_t ahead_B = m->col_panels > 1 ? SIDE * line_B : piece_B;
+    for (int64_t c = 0; c < cols; c += STRIP, to += STRIP * size_B, from += STRIP * line_B) {
+        int64_t n = cols - c < STRIP ? cols - c : STRIP;
+        for (int64_t k = 0; k < n; k++)
+            for (int64_t i = 0; i < piece_B; i += CACHE_LINE_B) __builtin_prefetch(from + k * line_B + ahead_B + i);
+        CPU_FN(cpu_transpose)(to, row, from, line_B / size_B, rows, n, size_B);
+    }
+}
+
+static void move_tile(const struct move *m, char *to, const char *from, int64_t rows, int64_t cols)
+{
+    _Alignas(64) char tile[SIDE * SIDE * 8];
+    int64_t row_B = m->steps[TO][m->rank - 2], piece_B = cols * m->size_B;
+    bool whole = row_B == piece_B; // all of the tile is one piece
+    if (!m->streams || (!whole && piece_B < LEAST_STREAM_B)) {
+        transpose_tile(m, to, row_B / m->size_B, from, rows, cols);
+        return;
+    }
+    transpose_tile(m, tile, cols, from, rows, cols);
+    if (whole) stream(to, tile, rows * piece_B);
+    for (int64_t r = 0; !whole && r < rows; r++) stream(to + r * row_B, tile + r * piece_B, piece_B);
+}
+
 static void move_panel(const struct move *m, char *to, const char *from, int64_t rows, int64_t cols)
 {
     int last = m->rank - 1, aside = last - 1;
     const int64_t *from_B = m->steps[FROM], *to_B = m->steps[TO];
     if (m->tiles) {
-        CPU_FN(cpu_transpose)(to, to_B[aside] / m->size_B, from, from_B[last] / m->size_B, rows, cols, m->size_B);
+        move_tile(m, to, from, rows, cols);
         return;
     }
     bool whole = to_B[last] == m->size_B;
     if (whole && from_B[last] == m->size_B) {
-        copy_runs(to, to_B[aside], from, from_B[aside], rows, cols * m->size_B);
+        int64_t run_B = cols * m->size_B;
+        if (!m->streams || run_B < LEAST_STREAM_B)
+            copy_runs(to, to_B[aside], from, from_B[aside], rows, run_B);
+        else
+            for (int64_t r = 0; r < rows; r++) stream(to + r * to_B[aside], from + r * from_B[aside], run_B);
         return;
     }
     for (int64_t r = 0; r < rows; r++, to += to_B[aside], from += from_B[aside])
@@ -194,6 +261,7 @@ static kiln_status run_panels(void *user, int64_t begin, int64_t end)
                        from + r * m->steps[FROM][aside] + c * m->steps[FROM][last], rows, cols);
         }
     }
+    if (m->streams) stream_end();
     return KILN_OK;
 }
 
@@ -212,6 +280,9 @@ static __attribute__((cold, noinline)) bool prepare(struct move *m, const struct
         m->base[i] = (char *)(uintptr_t)o[i].address;
         for (int d = 0; d < l->rank; d++) m->steps[i][d] = o[i].strides[d] * m->size_B;
     }
+    int64_t all_B = m->size_B;
+    for (int d = 0; d < l->rank; d++) all_B *= l->sizes[d];
+    m->streams = all_B >= LARGE_B;
     order(m);
     plan(m);
     return true;
