@@ -92,6 +92,7 @@ kiln_status auto_scope_leave(struct auto_scope *a, kiln_tensor *const *out, size
     kiln_status last = end_walk(w, out, has_failed ? 0 : n_out);
     if (!status) status = last;
     count_walk(w);
+    auto_forget_passed(w);
     if (w->seg) segment_unref(w->seg);
     trie_unref(w->trie);
     auto_unlock();
