@@ -68,8 +68,8 @@ struct auto_body { // a compiled graph, shared by equal segments
     struct input_type *inputs; // of the graph
     size_t n_inputs;
     struct program *program; // NULL: node by node
-    int launches;
-    uint64_t size_B; // of the program, on the host
+    int launches, kernels;   // kernels: made of the graph
+    uint64_t size_B;         // of the program, on the host
     int refs;
     bool making; // the program is being compiled, without the lock
 };
@@ -110,6 +110,7 @@ struct trie {
     uint64_t forms;  // programs compiled whose graph was not that of another one but for sizes
     bool walked;
     bool closed;      // too many misses: nothing new is recorded, nor compiled
+    int idle, plain;  // walks in a row that gained nothing; calls to come that are not recorded
     int refs;         // the function, and segments
     kiln_function *f; // NULL: it is gone
 };
@@ -191,6 +192,7 @@ struct auto_walk {
     struct sink base;
     struct trie *trie;
     struct segment *seg;      // NULL: none open
+    int opened;               // segments
     struct auto_step *shadow; // a path that differs from this one in numbers alone
     bool missed;
     bool strayed;                  // what was missed is not another size of what is known
