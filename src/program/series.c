@@ -1,5 +1,6 @@
 // Loops over launches that are laid out before the first trip.
 #include "program/series.h"
+#include "program/series_code.h"
 #include "device/profile.h"
 #include "program/bind.h"
 #include "tensor/flow.h"
@@ -20,30 +21,6 @@ const char *program_series_refuses(const struct program *p)
     }
     return NULL;
 }
-
-struct mover {
-    uint64_t *at;
-    uint64_t step;
-};
-
-// A launch for even and for odd trips.
-struct item {
-    const struct action *a;
-    const struct jit_launch *l; // NULL: plain
-    struct compiled_launch launch[2];
-    uint64_t *words[2];
-    struct launch *plain[2];
-    struct mover *movers[2];
-    int n_movers;
-    bool numbered; // it takes the number of the trip
-    uint32_t failed;
-};
-
-struct items {
-    const struct series_child *child;
-    struct item *v;
-    int n, launches; // those that count
-};
 
 static int count_items(const struct program *p)
 {
@@ -165,27 +142,45 @@ static kiln_status run_trip(kiln_device *dev, const struct items *items, int64_t
     return KILN_OK;
 }
 
-kiln_status program_series_run(const struct program_series *s, struct arena *memory, int64_t *trips, bool *ended)
+// By single launches, up to `end`.
+static kiln_status run_trips(const struct program_series *s, const struct items *cond, const struct items *body,
+                             int64_t end, int64_t *trip, bool *ended)
 {
     kiln_device *dev = s->body.p->dev;
+    for (; *trip < end; ++*trip) {
+        if (cond->n) {
+            TRY(run_trip(dev, cond, *trip));
+            *ended = !*s->flag;
+            if (*ended) return KILN_OK;
+        }
+        s->at->trip = *trip;
+        TRY(run_trip(dev, body, *trip));
+    }
+    return KILN_OK;
+}
+
+static kiln_status run_all(const struct program_series *s, const struct items *cond, const struct items *body,
+                           struct arena *memory, int64_t *trip, bool *ended)
+{
+    int64_t alone = series_code_wait(s->code, cond, body), first = *trip;
+    TRY(run_trips(s, cond, body, alone < s->end - first ? first + alone : s->end, trip, ended));
+    if (alone < INT64_MAX) series_code_count(s->code, *trip - first);
+    if (*ended || *trip >= s->end) return KILN_OK;
+    if (!series_code_run(s, cond, body, memory, trip)) return run_trips(s, cond, body, s->end, trip, ended);
+    *ended = cond->n && *trip < s->end;
+    return KILN_OK;
+}
+
+kiln_status program_series_run(const struct program_series *s, struct arena *memory, int64_t *trips, bool *ended)
+{
     struct items body, cond;
     int64_t trip = s->first;
-    kiln_status status = KILN_OK;
     TRY(lay(&s->body, s->arena, memory, &body));
     TRY(lay(&s->cond, s->arena, memory, &cond));
     *ended = false;
-    for (; trip < s->end; trip++) {
-        if (cond.n) {
-            status = run_trip(dev, &cond, trip);
-            *ended = !status && !*s->flag;
-            if (status || *ended) break;
-        }
-        s->at->trip = trip;
-        status = run_trip(dev, &body, trip);
-        if (status) break;
-    }
+    kiln_status status = run_all(s, &cond, &body, memory, &trip, ended);
     int64_t conds = cond.n ? trip - s->first + (*ended || status != KILN_OK) : 0;
-    device_count_launches(dev, (uint64_t)((trip - s->first) * body.launches + conds * cond.launches));
+    device_count_launches(s->body.p->dev, (uint64_t)((trip - s->first) * body.launches + conds * cond.launches));
     *trips = trip;
     return status;
 }
