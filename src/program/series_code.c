@@ -37,9 +37,9 @@ void series_code_count(struct series_code *c, int64_t trips)
     atomic_fetch_add_explicit(&c->trips, trips, memory_order_relaxed);
 }
 
-static bool are_small(const struct items *all)
+static bool are_small(const struct series_launches *all)
 {
-    for (const struct item *it = all->v; it < all->v + all->n; it++) {
+    for (const struct series_launch *it = all->v; it < all->v + all->n; it++) {
         if (!it->l || it->l->c.units != 1 || it->l->c.failed_at >= 0 || it->l->c.work > MOST_POINTS) return false;
         const struct fused_kernel *k = it->a->fused[it->l - it->a->compiled];
         if (k->trips.on || k->n_checks) return false;
@@ -47,7 +47,7 @@ static bool are_small(const struct items *all)
     return true;
 }
 
-int64_t series_code_wait(struct series_code *c, const struct items *cond, const struct items *body)
+int64_t series_code_wait(struct series_code *c, const struct series_launches *cond, const struct series_launches *body)
 {
     if (!c || profile_on() || !body->n || cond->n + body->n > MOST_ITEMS) return INT64_MAX;
     int state = atomic_load_explicit(&c->state, memory_order_acquire);
@@ -60,9 +60,9 @@ int64_t series_code_wait(struct series_code *c, const struct items *cond, const 
 
 // --- compiling ---
 
-static kiln_status describe(const struct items *all, struct arena *memory, struct llvm_series_item *out)
+static kiln_status describe(const struct series_launches *all, struct arena *memory, struct llvm_series_item *out)
 {
-    for (const struct item *it = all->v; it < all->v + all->n; it++, out++) {
+    for (const struct series_launch *it = all->v; it < all->v + all->n; it++, out++) {
         const struct jit_launch *l = it->l;
         bool *fixed = arena_alloc(memory, sizeof *fixed * (size_t)l->c.n_words);
         if (!fixed) return error_pending;
@@ -81,7 +81,7 @@ static kiln_status describe(const struct items *all, struct arena *memory, struc
     return KILN_OK;
 }
 
-static kiln_status compile(const struct items *cond, const struct items *body, struct arena *memory,
+static kiln_status compile(const struct series_launches *cond, const struct series_launches *body, struct arena *memory,
                            struct llvm_function *out)
 {
     struct codegen_code code;
@@ -98,7 +98,8 @@ static kiln_status compile(const struct items *cond, const struct items *body, s
 }
 
 // Of several threads one compiles, and the others go on without.
-static bool get(struct series_code *c, const struct items *cond, const struct items *body, struct arena *memory)
+static bool get(struct series_code *c, const struct series_launches *cond, const struct series_launches *body,
+                struct arena *memory)
 {
     int state = CODE_NONE;
     if (atomic_load_explicit(&c->state, memory_order_acquire) == CODE_READY) return true;
@@ -109,7 +110,7 @@ static bool get(struct series_code *c, const struct items *cond, const struct it
     return made;
 }
 
-static void set_addresses(const struct llvm_series *s, const struct items *all, int first, uint64_t *args)
+static void set_addresses(const struct llvm_series *s, const struct series_launches *all, int first, uint64_t *args)
 {
     for (int i = 0; i < all->n; i++)
         for (int half = 0; half < 2; half++) {
@@ -118,8 +119,8 @@ static void set_addresses(const struct llvm_series *s, const struct items *all, 
         }
 }
 
-bool series_code_run(const struct program_series *s, const struct items *cond, const struct items *body,
-                     struct arena *memory, int64_t *trip)
+bool series_code_run(const struct program_series *s, const struct series_launches *cond,
+                     const struct series_launches *body, struct arena *memory, int64_t *trip)
 {
     _Static_assert(sizeof(struct mover) == 16, "as the function reads them");
     if (!s->code || !get(s->code, cond, body, memory)) return false;

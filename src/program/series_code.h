@@ -10,7 +10,7 @@ struct mover {
 };
 
 // A launch for even and for odd trips.
-struct item {
+struct series_launch {
     const struct action *a;
     const struct jit_launch *l; // NULL: plain
     struct compiled_launch launch[2];
@@ -22,9 +22,9 @@ struct item {
     uint32_t failed;
 };
 
-struct items {
+struct series_launches {
     const struct series_child *child;
-    struct item *v;
+    struct series_launch *v;
     int n, launches; // those that count
 };
 
@@ -33,9 +33,9 @@ struct series_code *series_code_new(struct arena *a);
 void series_code_drop(struct series_code *c); // NULL is fine
 
 // How many trips are made by single launches before the function is worth its compilation; INT64_MAX: all.
-int64_t series_code_wait(struct series_code *c, const struct items *cond, const struct items *body);
+int64_t series_code_wait(struct series_code *c, const struct series_launches *cond, const struct series_launches *body);
 // Makes the trips up to the end, or to where the condition no longer holds, and sets *trip. False, and nothing was
 // done: there is no such function.
-bool series_code_run(const struct program_series *s, const struct items *cond, const struct items *body,
-                     struct arena *memory, int64_t *trip);
+bool series_code_run(const struct program_series *s, const struct series_launches *cond,
+                     const struct series_launches *body, struct arena *memory, int64_t *trip);
 void series_code_count(struct series_code *c, int64_t trips); // that were made by single launches
