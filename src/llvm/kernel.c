@@ -85,8 +85,10 @@ static void turn_odometer(struct emitter *e, struct odometer *o)
 // What is left of a dimension for one turn of a wheel.
 static LLVMValueRef turn_length(struct emitter *e, const struct wheel *w)
 {
+    LLVMValueRef size = emit_word(e, llvm_size_at(e->k, w->dim));
+    if (emit_known(w->size) == 1) return emit_min(e, size, w->times);
     LLVMValueRef done = LLVMBuildMul(e->b, emit_load(e, e->i64, w->index), w->times, "");
-    LLVMValueRef left = LLVMBuildSub(e->b, emit_word(e, llvm_size_at(e->k, w->dim)), done, "");
+    LLVMValueRef left = LLVMBuildSub(e->b, size, done, "");
     return emit_min(e, left, w->times);
 }
 
