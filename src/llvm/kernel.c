@@ -36,7 +36,7 @@ static void make_odometer(struct emitter *e, struct odometer *o, bool chunks)
         LLVMValueRef size = emit_word(e, llvm_size_at(e->k, d));
         if (d != e->lanes_dim && d != e->tile_dim) add_wheel(e, o, d, size, NULL);
         if (d != e->tile_dim) continue;
-        int64_t rows = e->plan->choices[LLVM_TAIL_WIDTH];
+        int64_t rows = llvm_tile_rows(e->plan);
         size = LLVMBuildAdd(e->b, size, emit_int(e, rows - 1), "");
         o->tile = o->n;
         add_wheel(e, o, d, LLVMBuildUDiv(e->b, size, emit_int(e, rows), ""), emit_int(e, rows));
@@ -86,8 +86,10 @@ static void turn_odometer(struct emitter *e, struct odometer *o)
 // What is left of a dimension for one turn of a wheel.
 static LLVMValueRef turn_length(struct emitter *e, const struct wheel *w)
 {
+    LLVMValueRef size = emit_word(e, llvm_size_at(e->k, w->dim));
+    if (emit_known(w->size) == 1) return emit_min(e, size, w->times);
     LLVMValueRef done = LLVMBuildMul(e->b, emit_load(e, e->i64, w->index), w->times, "");
-    LLVMValueRef left = LLVMBuildSub(e->b, emit_word(e, llvm_size_at(e->k, w->dim)), done, "");
+    LLVMValueRef left = LLVMBuildSub(e->b, size, done, "");
     return emit_min(e, left, w->times);
 }
 
