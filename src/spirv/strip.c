@@ -80,6 +80,8 @@ static uint32_t result_of(const uint32_t *instruction)
     case SPV_OP_CONTROL_BARRIER:
     case SPV_OP_MEMORY_BARRIER: // barriers
     case SPV_OP_ATOMIC_STORE:   // atomic store
+    case SPV_OP_MATRIX_STORE:
+    case SPV_OP_MATRIX_STORE_NV:
     case SPV_OP_LOOP_MERGE:
     case SPV_OP_SELECTION_MERGE: // merges
     case SPV_OP_BRANCH:

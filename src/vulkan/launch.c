@@ -350,7 +350,8 @@ static kiln_status launch_rows(struct vk_device *vk, const struct launch *l, uin
 
 // A kernel that leaves the tile to the device computes squares of VARIANT_2 elements, and is told by
 // VARIANT_0 how its operands lie, by VARIANT_1 how many steps are one run of instructions, by
-// VARIANT_3 whether no square has an edge inside.
+// VARIANT_3 whether no square has an edge inside. One that multiplies matrices is told their side by VARIANT_1, and by
+// VARIANT_3, from bit 1 on, how many invocations a subgroup has.
 static void pick_tile(const struct vk_device *vk, const struct launch *l, struct plan *p)
 {
     const struct kernel_info *info = kernel_info(l->kernel);
@@ -358,10 +359,13 @@ static void pick_tile(const struct vk_device *vk, const struct launch *l, struct
     uint64_t n = (uint64_t)l->extent[0], m = (uint64_t)l->extent[1], batches = (uint64_t)l->extent[2];
     uint32_t tile = grid_tile(&vk->owner->caps, m, n, batches, wide_class);
     p->variant[2] = tile;
-    p->variant[3] = vk_product_is_even(l, tile);
+    p->variant[3] = vk_product_is_even(l, tile, info->matrices ? 32 : 16);
     p->variant[0] = vk_product_operands(l);
     p->variant[1] = grid_tile_run(&vk->owner->caps, tile, info->cls == CLASS_F32 || info->cls == CLASS_F64);
     p->form.local = grid_tile_local(tile);
+    if (!info->matrices) return;
+    p->variant[1] = vk->owner->caps.matrix;
+    p->variant[3] |= vk->owner->caps.subgroup_size << 1;
 }
 
 static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, uint64_t count)
