@@ -254,6 +254,78 @@ void emit_tiles(struct emitter *e)
     }
 }
 
+// --- rows across the lanes ---
+
+static bool lies_across(const struct emitter *e, int input)
+{
+    int64_t stride = e->k->in[input].strides[e->lanes_dim];
+    return e->plan->choices[LLVM_ACROSS] && stride != 0 && stride != 1;
+}
+
+static LLVMValueRef across_at(struct emitter *e, int input, LLVMValueRef place, LLVMTypeRef type)
+{
+    unsigned narrow = e->plan->choices[LLVM_TAIL_WIDTH], size_B = llvm_host->dtype_size_B[e->k->in[input].dtype];
+    unsigned length = (e->plan->choices[LLVM_ACROSS] + narrow - 1) / narrow * narrow;
+    LLVMTypeRef buffer = LLVMArrayType(emit_vector(type, (int)e->plan->choices[LLVM_WIDTH]), length);
+    if (!e->tiles[input]) e->tiles[input] = emit_slot(e, buffer);
+    LLVMValueRef at = LLVMBuildBitCast(e->b, e->tiles[input], e->bytes, "");
+    return emit_at(e, at, LLVMBuildMul(e->b, place, emit_int(e, (int64_t)size_B * e->width), ""));
+}
+
+// Of lanes [first, first + w), elements [place, place + w) of each row; what does not exist is not read.
+static void transpose_block(struct emitter *e, int input, int first, LLVMValueRef place)
+{
+    int w = (int)e->plan->choices[LLVM_TAIL_WIDTH];
+    const struct walker *walker = walker_find(e, WALK_ACCESS, input);
+    unsigned size_B = llvm_host->dtype_size_B[e->k->in[input].dtype];
+    LLVMTypeRef type = stored_type(e, e->k->in[input].dtype), vector = emit_vector(type, w);
+    LLVMValueRef v[64], step = walker->step[e->lanes_dim], size = emit_word(e, llvm_size_at(e->k, e->k->n_dims - 1));
+    LLVMValueRef left = LLVMBuildTrunc(e->b, LLVMBuildSub(e->b, size, place, ""), e->i32, "");
+    LLVMValueRef exist = LLVMBuildICmp(e->b, LLVMIntULT, emit_iota(e, e->i32, w), emit_splat(e, left, w), "");
+    LLVMValueRef lane = LLVMBuildAdd(e->b, e->lane, emit_int(e, first), "");
+    LLVMValueRef at = emit_at(e, emit_load(e, e->bytes, walker->slot), LLVMBuildMul(e->b, lane, step, ""));
+    at = emit_at(e, at, LLVMBuildMul(e->b, place, emit_int(e, size_B), ""));
+    for (int i = 0; i < w; i++) {
+        LLVMValueRef mask = exist, typed = LLVMBuildBitCast(e->b, at, LLVMPointerType(vector, 0), "");
+        if (e->mask) {
+            LLVMValueRef there = LLVMBuildExtractElement(e->b, e->mask, LLVMConstInt(e->i32, (unsigned)i, false), "");
+            mask = LLVMBuildAnd(e->b, mask, emit_splat(e, there, w), "");
+        }
+        LLVMValueRef args[] = {typed, LLVMConstInt(e->i32, size_B, false), mask, LLVMConstNull(vector)};
+        LLVMTypeRef types[] = {vector, LLVMTypeOf(typed)};
+        v[i] = emit_call(e, "llvm.masked.load", types, 2, args, 4);
+        at = emit_at(e, at, step);
+    }
+    transpose(e, v, w);
+    for (int i = 0; i < w; i++) {
+        LLVMValueRef to = across_at(e, input, LLVMBuildAdd(e->b, place, emit_int(e, i), ""), type);
+        to = emit_at(e, to, emit_int(e, (int64_t)first * size_B));
+        LLVMSetAlignment(LLVMBuildStore(e->b, v[i], LLVMBuildBitCast(e->b, to, LLVMPointerType(vector, 0), "")),
+                         size_B);
+    }
+}
+
+void emit_across(struct emitter *e)
+{
+    int w = (int)e->plan->choices[LLVM_TAIL_WIDTH];
+    for (int i = 0; i < e->k->n_in; i++) {
+        if (!lies_across(e, i)) continue;
+        struct loop l;
+        loop_begin(e, &l, emit_int(e, 0), emit_word(e, llvm_size_at(e->k, e->k->n_dims - 1)), w);
+        for (int first = 0; first < e->width; first += w) transpose_block(e, i, first, l.index);
+        loop_end(e, &l);
+    }
+}
+
+static LLVMValueRef load_across(struct emitter *e, int input, LLVMTypeRef type)
+{
+    LLVMTypeRef vector = emit_vector(type, e->width);
+    LLVMValueRef at = across_at(e, input, walker_value(e, WALK_DIM, e->k->n_dims - 1), type);
+    LLVMValueRef v = LLVMBuildLoad2(e->b, vector, LLVMBuildBitCast(e->b, at, LLVMPointerType(vector, 0), ""), "");
+    LLVMSetAlignment(v, llvm_host->dtype_size_B[e->k->in[input].dtype]);
+    return v;
+}
+
 // --- steps ---
 
 static LLVMValueRef gathered(struct emitter *e, const struct walker *walker, LLVMTypeRef type, unsigned size_B,
@@ -307,6 +379,56 @@ static LLVMValueRef load_steps(struct emitter *e, const struct walker *walker, L
     return emit_load(e, vector, slot);
 }
 
+// --- lanes of which it is known how many exist ---
+//
+// They go by whole vectors of fewer lanes, for what a masked store has written is no masked load's to have at once.
+
+static LLVMValueRef piece_at(struct emitter *e, LLVMValueRef bytes, int64_t at_B, LLVMTypeRef type)
+{
+    return LLVMBuildBitCast(e->b, emit_at(e, bytes, emit_int(e, at_B)), LLVMPointerType(type, 0), "");
+}
+
+static LLVMValueRef lanes_from(struct emitter *e, LLVMValueRef a, LLVMValueRef b, const int *from, int n)
+{
+    LLVMValueRef order[64];
+    for (int i = 0; i < n; i++)
+        order[i] = from[i] < 0 ? LLVMGetUndef(e->i32) : LLVMConstInt(e->i32, (unsigned long long)from[i], false);
+    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(order, (unsigned)n), "");
+}
+
+static LLVMValueRef load_present(struct emitter *e, LLVMValueRef at, LLVMTypeRef type, unsigned size_B)
+{
+    int w = e->width, from[64], done = 0;
+    LLVMValueRef v = LLVMConstNull(emit_vector(type, w));
+    at = LLVMBuildBitCast(e->b, at, e->bytes, "");
+    for (int piece = w / 2; piece; piece /= 2) {
+        if (!(e->present & piece)) continue;
+        LLVMTypeRef part = LLVMVectorType(type, (unsigned)piece);
+        LLVMValueRef p = LLVMBuildLoad2(e->b, part, piece_at(e, at, (int64_t)done * size_B, part), "");
+        LLVMSetAlignment(p, size_B);
+        for (int i = 0; i < w; i++) from[i] = i < piece ? i : -1;
+        p = lanes_from(e, p, LLVMGetUndef(part), from, w);
+        for (int i = 0; i < w; i++) from[i] = i >= done && i < done + piece ? w + i - done : i;
+        v = lanes_from(e, v, p, from, w);
+        done += piece;
+    }
+    return v;
+}
+
+static void store_present(struct emitter *e, LLVMValueRef v, LLVMValueRef at, LLVMTypeRef type, unsigned size_B)
+{
+    int from[64], done = 0;
+    at = LLVMBuildBitCast(e->b, at, e->bytes, "");
+    for (int piece = e->width / 2; piece; piece /= 2) {
+        if (!(e->present & piece)) continue;
+        LLVMTypeRef part = LLVMVectorType(type, (unsigned)piece);
+        for (int i = 0; i < piece; i++) from[i] = done + i;
+        LLVMValueRef p = lanes_from(e, v, LLVMGetUndef(LLVMTypeOf(v)), from, piece);
+        LLVMSetAlignment(LLVMBuildStore(e->b, p, piece_at(e, at, (int64_t)done * size_B, part)), size_B);
+        done += piece;
+    }
+}
+
 static LLVMValueRef load_lanes(struct emitter *e, int node, const struct walker *walker, LLVMTypeRef type,
                                unsigned size_B, LLVMValueRef more, LLVMValueRef where)
 {
@@ -318,6 +440,7 @@ static LLVMValueRef load_lanes(struct emitter *e, int node, const struct walker 
     if (where) mask = mask ? LLVMBuildAnd(e->b, mask, where, "") : where;
     if (e->tile_row && in_tile(e, n->code))
         return LLVMBuildLoad2(e->b, vector, tile_at(e, n->code, e->tile_row, vector), "");
+    if (lies_across(e, n->code)) return load_across(e, n->code, type);
     bool in_a_row = along_lanes(e, a) && !(n->n_args > 0 && e->varies[n->arg[0]]);
     if (in_a_row) {
         LLVMValueRef at =
@@ -327,6 +450,7 @@ static LLVMValueRef load_lanes(struct emitter *e, int node, const struct walker 
             LLVMSetAlignment(v, size_B);
             return v;
         }
+        if (e->present && !where) return load_present(e, at, type, size_B);
         LLVMValueRef args[] = {at, LLVMConstInt(e->i32, size_B, false), mask, LLVMConstNull(vector)};
         LLVMTypeRef types[] = {vector, LLVMTypeOf(at)};
         return emit_call(e, "llvm.masked.load", types, 2, args, 4);
@@ -367,6 +491,10 @@ void emit_access_store(struct emitter *e, int output)
         at = LLVMBuildBitCast(e->b, at, LLVMPointerType(emit_vector(type, w), 0), "");
         if (!e->mask) {
             LLVMSetAlignment(LLVMBuildStore(e->b, v, at), size_B);
+            return;
+        }
+        if (e->present) {
+            store_present(e, v, at, type, size_B);
             return;
         }
         LLVMValueRef args[] = {v, at, align, e->mask};

@@ -34,7 +34,8 @@ static void probe_features(struct vk_instance *i, struct vk_physical *p)
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v11};
     i->fn.vkGetPhysicalDeviceFeatures2(p->handle, &features);
     p->f64 = features.features.shaderFloat64;
-    if (v12.vulkanMemoryModel && v12.shaderFloat16) p->matrix = vk_matrix_side(i, p);
+    if (v12.vulkanMemoryModel && v12.shaderFloat16 && p->properties.limits.maxComputeSharedMemorySize >= 32768)
+        p->matrix = vk_matrix_side(i, p);
 
     const struct {
         bool present;
@@ -84,6 +85,7 @@ static void probe(struct vk_instance *i, VkPhysicalDevice handle, struct vk_phys
     p->shuffle = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
                  (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
     memcpy(p->driver_uuid, id.driverUUID, sizeof p->driver_uuid);
+    memcpy(p->device_uuid, id.deviceUUID, sizeof p->device_uuid);
     snprintf(p->driver, sizeof p->driver, "%.60s %.100s", driver.driverName, driver.driverInfo);
     probe_features(i, p);
 }

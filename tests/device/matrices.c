@@ -1,7 +1,7 @@
 // Products of f16 by matrices of subgroups, where the device multiplies those, against sums in f64: sizes around those
 // of tiles and matrices, every layout, eager and captured. That a product goes by matrices is asserted where the device
 // has them; that the text of such a kernel compiles, everywhere.
-#include "ir/grid.h"
+#include "ir/tile.h"
 #include "spirv/spirv.h"
 #include "spirv/words.h"
 #include "vulkan/form.h"
@@ -154,17 +154,17 @@ static void eager_batches(void **state)
     }
 }
 
+// Each tile that products have, forced.
 static void forced_tiles(void **state)
 {
-    struct grid_tiles *tiles = calloc(1, sizeof *tiles);
-    assert_non_null(tiles);
-    const struct grid_tiles *before = dev->caps.tiles;
-    dev->caps.tiles = tiles;
-    for (int log2 = 5; log2 <= 7; log2++)
+    struct tile_table *table = calloc(1, sizeof *table), *before = dev->caps.tiles;
+    assert_non_null(table);
+    dev->caps.tiles = table;
+    for (unsigned number = 1; tile_of(TILE_PRODUCT, number).size; number++)
         for (int lay = 0; lay < 4; lay++) {
-            if (!takes((size_t)log2, lay)) continue;
+            if (!takes(number, lay) || tile_of(TILE_PRODUCT, number).run > 1) continue; // by matrices there are no runs
             kiln_scope *scope = kiln_scope_begin();
-            memset(tiles, log2, sizeof *tiles);
+            memset(table->number, (int)number, sizeof table->number);
             struct operand a = operand_of(1, 150, 70, lay & 1, 3), b = operand_of(1, 70, 140, lay & 2, 4);
             expect(&a, &b, kiln_matmul(a.tensor, b.tensor), 0, false);
             operand_free(&a);
@@ -172,7 +172,7 @@ static void forced_tiles(void **state)
             kiln_scope_end(&scope);
         }
     dev->caps.tiles = before;
-    free(tiles);
+    free(table);
 }
 
 static kiln_status with_epilogue(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
