@@ -109,7 +109,7 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
     f->run = t.run;
     f->lanes = tile_local(t);
     f->rows = f->chunk = 1;
-    if (cls == CLASS_F32 && is_f16(k, k->product.a) && is_f16(k, k->product.b) && caps->matrix) {
+    if (w.cls == CLASS_F32 && is_f16(k, k->product.a) && is_f16(k, k->product.b) && caps->matrix) {
         f->matrix = caps->matrix;
         f->subgroup = caps->subgroup_size;
     }
