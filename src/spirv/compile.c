@@ -259,14 +259,3 @@ kiln_status spirv_disassemble(const uint32_t *words, size_t n_words, struct str 
     spvContextDestroy(context);
     return status;
 }
-
-bool spirv_declares(const uint32_t *words, size_t n_words, uint32_t capability)
-{
-    for (size_t at = SPV_HEADER_WORDS; at < n_words;) {
-        uint32_t length = spirv_length(words[at]);
-        if (spirv_op(words[at]) != SPV_OP_CAPABILITY || length < 2) return false; // capabilities come first
-        if (words[at + 1] == capability) return true;
-        at += length;
-    }
-    return false;
-}

@@ -18,10 +18,10 @@ static kiln_status watch(kiln_device *on, const struct compiled_code *code, void
     return real_ops->load_compiled(on, code, out);
 }
 
-// All layouts of all sizes where that is asked for: the pipelines of a software driver take their time.
+// All layouts of one size, one of each other: the pipelines of a software driver take their time.
 static bool takes(size_t s, int lay)
 {
-    return getenv("KILN_TEST_MATRICES") || (int)(s & 3) == lay;
+    return s == 10 || (int)(s & 3) == lay;
 }
 
 static int open_watched(void **state)
