@@ -1,6 +1,7 @@
 // Attention, of whole sequences and of new places behind a cache.
 //
-// It is said as the two products with a softmax between that fusion looks for (fuse/attention.c). Where queries share
+// On the CPU it is flash_attention, where that can do it. Else it is said as the two products with a softmax between that
+// fusion looks for (fuse/attention.c). Where queries share
 // the heads of keys, these get an axis more, over which the keys are broadcast; of single queries that axis takes the
 // place of the queries', so that the products are of matrices.
 #include "compose/composite.h"
@@ -94,6 +95,45 @@ static kiln_tensor *capped(kiln_tensor *scores, double cap)
     return kiln_mul(kiln_tanh(kiln_mul(scores, kiln_scalar(1 / cap))), kiln_scalar(cap));
 }
 
+static bool is_float(kiln_tensor *t)
+{
+    kiln_dtype dtype = kiln_tensor_dtype(t);
+    return dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F32 || dtype == KILN_F64;
+}
+
+static bool is_empty(kiln_tensor *t)
+{
+    return kiln_dim(t, -1) == 0 || kiln_dim(t, -2) == 0;
+}
+
+// Several queries on the CPU. One alone is two products of a vector, whose scores are few.
+static bool goes_by_blocks(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *mask, const struct heads *h,
+                           const kiln_attention_opts *o)
+{
+    kiln_device_info info = {.size = sizeof info};
+    if (h->length == 1 || o->dropout > 0 || o->softcap > 0) return false;
+    if (!is_float(q) || !is_float(k) || !is_float(v) || is_empty(q) || is_empty(k) || is_empty(v)) return false;
+    if (mask && kiln_tensor_dtype(mask) != KILN_BOOL && !is_float(mask)) return false;
+    return !kiln_device_get_info(kiln_tensor_device(q), &info) && !strcmp(info.kind, "cpu");
+}
+
+static kiln_tensor *by_blocks(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *mask, double scale,
+                              const struct heads *h, const kiln_attention_opts *o)
+{
+    kiln_tensor *y = NULL, *stats = NULL;
+    int64_t dims[KILN_MAX_RANK];
+    kiln_flash_attention_opts opts = {.size = sizeof opts, .scale = scale, .causal = o->causal, .mask = mask};
+    memcpy(dims, kiln_dims(q), h->rank * sizeof *dims);
+    dims[h->rank - 1] = kiln_dims(v)[kiln_rank(v) - 1];
+    if (h->shared == 1) {
+        kiln_flash_attention(q, k, v, &opts, &y, &stats);
+        return y;
+    }
+    if (mask) opts.mask = by_shared(mask, h);
+    kiln_flash_attention(by_shared(q, h), kiln_unsqueeze(k, -3), kiln_unsqueeze(v, -3), &opts, &y, &stats);
+    return kiln_reshape(y, h->rank, dims);
+}
+
 // softmax(q k^T) v of scaled q; `seen` and `mask` may be NULL.
 static kiln_tensor *attend(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *mask, kiln_tensor *seen,
                            const struct heads *h, const kiln_attention_opts *o)
@@ -132,12 +172,16 @@ static bool options_fit(const kiln_attention_opts *o)
     return false;
 }
 
+static double scale_of(kiln_tensor *q, const kiln_attention_opts *o)
+{
+    int64_t width = kiln_dim(q, -1);
+    return o->scale != 0 ? o->scale : 1 / sqrt(width > 0 ? (double)width : 1);
+}
+
 static kiln_tensor *attention(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *mask, kiln_tensor *seen,
                               const struct heads *h, const kiln_attention_opts *o)
 {
-    int64_t width = kiln_dims(q)[h->rank - 1];
-    double scale = o->scale != 0 ? o->scale : 1 / sqrt(width > 0 ? (double)width : 1);
-    q = kiln_mul(q, kiln_scalar(scale));
+    q = kiln_mul(q, kiln_scalar(scale_of(q, o)));
     return h->shared > 1 ? attend_shared(q, k, v, mask, seen, h, o) : attend(q, k, v, mask, seen, h, o);
 }
 
@@ -151,6 +195,7 @@ kiln_tensor *compose_scaled_dot_product_attention(kiln_tensor *q, kiln_tensor *k
         fail("causal queries must not be more than keys", q, k, v);
         return NULL;
     }
+    if (goes_by_blocks(q, k, v, mask, &h, o)) return by_blocks(q, k, v, mask, scale_of(q, o), &h, o);
     // A single query at the end sees all.
     if (o->causal && h.length > 1) seen = sees(q, &h, kiln_scalar_int(h.keys - h.length));
     return attention(q, k, v, mask, seen, &h, o);

@@ -1,0 +1,123 @@
+// Products of tiles of attention, and where its operands lie.
+#include "cpu/kernels/attention.h"
+
+static int64_t parts(int64_t n, int64_t of)
+{
+    return (n + of - 1) / of;
+}
+
+void CPU_FN(attention_start)(struct attention *a, const struct launch *l, int64_t block)
+{
+    const int64_t *s = (const int64_t *)l->scalars;
+    enum scalar_class cls = (enum scalar_class)kernel_catalogue[l->kernel].cls;
+    *a = (struct attention){
+        .l = l,
+        .kind = cls == CLASS_F64 ? &CPU_FN(cpu_gemm_f64) : &CPU_FN(cpu_gemm_f32),
+        .cls = cls,
+        .real_B = cpu_class_size_B[cls],
+        .queries = s[0],
+        .keys = s[1],
+        .width = s[2],
+        .value_width = s[3],
+        .batches = 1,
+        .causal = s[4] != 0,
+        .scale = f64_bits((uint64_t)s[5]),
+        .masked = s[6] != 0,
+        .block = block,
+    };
+    for (int d = 0; d < l->rank - 2; d++) a->batches *= l->sizes[d];
+}
+
+struct gemm_matrix CPU_FN(attention_matrix)(const struct attention *a, int o, int64_t batch, int64_t row)
+{
+    const struct launch_operand *x = &a->l->operands[o];
+    int64_t at = row * x->strides[a->l->rank - 2];
+    for (int d = a->l->rank - 3; d >= 0; d--) {
+        at += batch % a->l->sizes[d] * x->strides[d];
+        batch /= a->l->sizes[d];
+    }
+    char *first = (char *)(uintptr_t)x->address;
+    return (struct gemm_matrix){first + at * cpu_dtype_size_B[x->dtype], x->strides[a->l->rank - 2],
+                                x->strides[a->l->rank - 1], x->dtype};
+}
+
+int64_t CPU_FN(attention_seen)(const struct attention *a, int64_t query, int64_t key)
+{
+    return a->causal ? query + a->keys - a->queries + 1 - key : INT32_MAX;
+}
+
+static int64_t spaced_row(const struct attention *a, int64_t columns)
+{
+    return columns + ATTENTION_SPARE_B / a->real_B;
+}
+
+int64_t CPU_FN(attention_rows_B)(const struct attention *a, int64_t rows, int64_t columns)
+{
+    return parts(rows * spaced_row(a, columns) * a->real_B, ATTENTION_ALIGN) * ATTENTION_ALIGN;
+}
+
+struct attention_rows CPU_FN(attention_rows_of)(const struct attention *a, const struct gemm_matrix *m, int64_t rows,
+                                                int64_t columns, char *room)
+{
+    if (m->dtype == a->kind->dtype && (m->col == 1 || columns == 1))
+        return (struct attention_rows){m->at, m->row * a->real_B};
+    a->kind->pack_a(m, rows, columns, room, spaced_row(a, columns));
+    return (struct attention_rows){room, spaced_row(a, columns) * a->real_B};
+}
+
+static int64_t panel_B(const struct attention *a, int64_t k)
+{
+    return k * a->kind->tiles.columns * a->real_B;
+}
+
+int64_t CPU_FN(attention_panels_B)(const struct attention *a, int64_t k, int64_t columns)
+{
+    return parts(columns, a->kind->tiles.columns) * panel_B(a, k);
+}
+
+void CPU_FN(attention_pack)(const struct attention *a, const struct gemm_matrix *m, int64_t k, int64_t columns,
+                            char *panels)
+{
+    int64_t wide = a->kind->tiles.columns;
+    for (int64_t c = 0; c < columns; c += wide, panels += panel_B(a, k)) {
+        struct gemm_matrix from = *m;
+        from.at += c * m->col * cpu_dtype_size_B[m->dtype];
+        a->kind->pack_b(&from, k, columns - c < wide ? columns - c : wide, panels, 0);
+    }
+}
+
+static int64_t within(int64_t x, int64_t most)
+{
+    return x < 0 ? 0 : x > most ? most : x;
+}
+
+// `rows` rows from row r on by one panel.
+static void multiply_rows(const struct attention *a, const struct attention_product *p, int64_t r, int64_t rows,
+                          int64_t column, struct gemm_tile *t)
+{
+    int64_t from = p->cut == CUT_START ? within(r - p->seen + 1, p->k) : 0;
+    int64_t to = p->cut == CUT_END ? within(p->seen + r + rows - 1, p->k) : p->k;
+    if (p->cut == CUT_COLUMNS && column >= p->seen + r + rows - 1) return;
+    if (p->add && from == to) return;
+    t->k = to - from;
+    t->a = p->a + r * p->row_B + from * p->step_B;
+    t->b = p->panels + column / a->kind->tiles.columns * panel_B(a, p->k) + from * t->b_step_B;
+    t->out = p->out + (r * p->ld + column) * a->real_B;
+    t->next = t->b;
+    a->kind->tile[rows - 1][t->columns > a->kind->lanes](t);
+}
+
+void CPU_FN(attention_multiply)(const struct attention *a, const struct attention_product *p)
+{
+    int64_t wide = a->kind->tiles.columns, heights = parts(p->rows, a->kind->tiles.rows);
+    struct gemm_tile t = {
+        .row_B = p->row_B, .step_B = p->step_B, .b_step_B = wide * a->real_B, .ld_out = p->ld, .add = p->add};
+    for (int64_t column = 0; column < p->columns; column += wide) {
+        t.columns = p->columns - column < wide ? p->columns - column : wide;
+        for (int64_t i = 0, r = 0; i < heights; i++) {
+            int64_t rows = p->rows / heights + (i < p->rows % heights);
+            multiply_rows(a, p, r, rows, column, &t);
+            r += rows;
+        }
+    }
+}

@@ -1,0 +1,140 @@
+// softmax(scale q k^T + mask) v, see ops/attention.c: a block of queries takes the keys tile by tile. Sums of weights
+// and of values by weights are kept relative to the largest exponent so far, and follow it:
+//
+//     sum of 2^(x - new) = 2^(old - new) * sum of 2^(x - old)
+//
+// A block is the work of one thread, so that sums do not depend on their number.
+#include "cpu/kernels/attention.h"
+#include "cpu/parallel.h"
+#include <math.h>
+
+enum { Q, K, V, MASK, Y, STATS };
+enum { BLOCK = 192 };
+
+struct forward {
+    struct attention a;
+    char *q, *k, *v, *scores, *out, *peak, *sum;
+    int64_t ld_scores, ld_out;
+};
+
+static int64_t blocks_of(const struct attention *a)
+{
+    return (a->queries + a->block - 1) / a->block;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+struct cpu_work CPU_FN(cpu_units_flash_attention)(const struct launch *l)
+{
+    struct attention a;
+    CPU_FN(attention_start)(&a, l, BLOCK);
+    int64_t products = least(a.queries, BLOCK) * a.keys * (a.width + a.value_width + 16);
+    return (struct cpu_work){a.batches * blocks_of(&a), products / 16 + 1};
+}
+
+static kiln_status find_room(struct forward *f)
+{
+    const struct attention *a = &f->a;
+    int64_t rows = least(a->queries, a->block), keys = least(a->keys, ATTENTION_KEYS), wide = a->kind->tiles.columns;
+    f->ld_scores = (keys + wide - 1) / wide * wide + ATTENTION_SPARE_B / a->real_B;
+    f->ld_out = (a->value_width + wide - 1) / wide * wide;
+    int64_t line = ATTENTION_ALIGN / a->real_B, padded = (rows + line - 1) / line * line;
+    const int64_t sizes_B[] = {CPU_FN(attention_rows_B)(a, rows, a->width),
+                               CPU_FN(attention_panels_B)(a, a->width, keys),
+                               CPU_FN(attention_panels_B)(a, keys, a->value_width),
+                               rows * f->ld_scores * a->real_B,
+                               rows * f->ld_out * a->real_B,
+                               padded * a->real_B,
+                               padded * a->real_B};
+    char **const places[] = {&f->q, &f->k, &f->v, &f->scores, &f->out, &f->peak, &f->sum};
+    int64_t all_B = 0;
+    for (size_t i = 0; i < COUNT_OF(sizes_B); i++) all_B += sizes_B[i];
+    char *at = cpu_scratch(CPU_SCRATCH_PANELS, (size_t)all_B);
+    if (!at) return error_pending;
+    for (size_t i = 0; i < COUNT_OF(sizes_B); i++) *places[i] = at, at += sizes_B[i];
+    return KILN_OK;
+}
+
+static void take_tile(struct forward *f, const struct attention_rows *q, int64_t batch, int64_t row, int64_t rows,
+                      int64_t key)
+{
+    const struct attention *a = &f->a;
+    int64_t keys = least(a->keys - key, ATTENTION_KEYS), seen = CPU_FN(attention_seen)(a, row, key);
+    struct gemm_matrix k = CPU_FN(attention_matrix)(a, K, batch, key), v = CPU_FN(attention_matrix)(a, V, batch, key);
+    struct gemm_matrix across = {k.at, k.col, k.row, k.dtype};
+    CPU_FN(attention_pack)(a, &across, a->width, keys, f->k);
+    CPU_FN(attention_pack)(a, &v, keys, a->value_width, f->v);
+    bool cut = seen < keys;
+    CPU_FN(attention_multiply)
+    (a, &(struct attention_product){.rows = rows,
+                                    .columns = keys,
+                                    .k = a->width,
+                                    .a = q->at,
+                                    .row_B = q->row_B,
+                                    .step_B = a->real_B,
+                                    .panels = f->k,
+                                    .out = f->scores,
+                                    .ld = f->ld_scores,
+                                    .cut = cut ? CUT_COLUMNS : CUT_NONE,
+                                    .seen = seen});
+    struct attention_tile t = {rows, keys, f->ld_scores, seen, .scale = a->scale, .scores = f->scores};
+    if (a->masked) {
+        t.mask = CPU_FN(attention_matrix)(a, MASK, batch, row);
+        t.mask.at += key * t.mask.col * cpu_dtype_size_B[t.mask.dtype];
+    }
+    CPU_FN(attention_row_fns)(a->cls)->weigh(&t, f->peak, f->sum, f->out, f->ld_out, a->value_width);
+    CPU_FN(attention_multiply)
+    (a, &(struct attention_product){.rows = rows,
+                                    .columns = a->value_width,
+                                    .k = keys,
+                                    .a = f->scores,
+                                    .row_B = f->ld_scores * a->real_B,
+                                    .step_B = a->real_B,
+                                    .panels = f->v,
+                                    .out = f->out,
+                                    .ld = f->ld_out,
+                                    .add = true,
+                                    .cut = cut ? CUT_END : CUT_NONE,
+                                    .seen = seen});
+}
+
+static void take_block(struct forward *f, int64_t batch, int64_t row)
+{
+    const struct attention *a = &f->a;
+    int64_t rows = least(a->queries - row, a->block);
+    struct gemm_matrix q = CPU_FN(attention_matrix)(a, Q, batch, row);
+    struct attention_rows of_q = CPU_FN(attention_rows_of)(a, &q, rows, a->width, f->q);
+    memset(f->out, 0, (size_t)(rows * f->ld_out * a->real_B));
+    memset(f->sum, 0, (size_t)(rows * a->real_B));
+    union scalar_value none = {.f64 = -INFINITY};
+    if (a->cls == CLASS_F32) none.f32 = -INFINITY;
+    CPU_FN(cpu_fill)(f->peak, (int)a->real_B, none.bits, rows);
+    int64_t seen_by_last = CPU_FN(attention_seen)(a, row + rows - 1, 0);
+    for (int64_t key = 0; key < a->keys && key < seen_by_last; key += ATTENTION_KEYS)
+        take_tile(f, &of_q, batch, row, rows, key);
+    CPU_FN(attention_row_fns)(a->cls)->divide(f->out, f->ld_out, f->sum, rows, a->value_width);
+    struct gemm_matrix y = CPU_FN(attention_matrix)(a, Y, batch, row);
+    CPU_FN(cpu_store_tile)(y.at, y.dtype, y.row, y.col, f->out, f->ld_out, a->cls, rows, a->value_width);
+    struct gemm_matrix stats = CPU_FN(attention_matrix)(a, STATS, batch, row);
+    const char *of_stats[2] = {f->peak, f->sum};
+    for (int i = 0; i < 2; i++)
+        CPU_FN(cpu_store_tile)
+        (stats.at + i * stats.col * a->real_B, stats.dtype, stats.row, stats.col, of_stats[i], 1, a->cls, rows, 1);
+}
+
+// Of causal attention the blocks of a batch go from both ends inwards, so that ranges are of about equal work.
+kiln_status CPU_FN(cpu_kernel_flash_attention)(const struct launch *l, int64_t begin, int64_t end)
+{
+    struct forward f;
+    CPU_FN(attention_start)(&f.a, l, BLOCK);
+    TRY(find_room(&f));
+    int64_t blocks = blocks_of(&f.a);
+    for (int64_t u = begin; u < end; u++) {
+        int64_t i = u % blocks, block = i % 2 ? blocks - 1 - i / 2 : i / 2;
+        take_block(&f, u / blocks, block * f.a.block);
+    }
+    return KILN_OK;
+}
