@@ -66,7 +66,8 @@ struct bench_case {
 };
 extern const struct bench_case bench_cases[];
 extern const int bench_case_count;
-const struct sizes *bench_sizes(const char *name); // NULL: there are none of that name
+const struct bench_case *case_of(const char *name); // NULL: there is none
+const struct sizes *bench_sizes(const char *name);  // NULL: there are none of that name
 
 // How a case is called.
 enum mode { MODE_EAGER, MODE_JIT, MODE_AUTO, MODE_COUNT };
@@ -167,25 +168,44 @@ void measure_case(const struct plan *p, kiln_device *dev, const struct bench_cas
 double ceiling_ns(kiln_device *dev, enum ceiling c, double amount);
 void ceiling_forget(void);
 
-// process.c: rows that measure more than calls.
-void measure_cold_start(struct row *out);
+// Rows that measure more than calls. `kind` is the row's own.
+typedef void process_fn(const struct plan *p, kiln_device *dev, int kind, struct row *out);
+struct process_row {
+    const char *name, *mode;
+    process_fn *measure;
+    int kind;
+    enum mode needs;            // of --modes
+    bool cpu_alone, on_request; // on_request: by --memory
+};
+extern const struct process_row process_rows[];
+extern const int process_row_count;
+
+// process.c
+process_fn measure_cold_start, measure_memory;
 int cold_child(void);
-// From kiln_call to the values of chain5 on 4,096 elements, in a new process; `warm`: with what the run before left on
-// disk.
-void measure_first_call(const struct plan *p, bool warm, struct row *out);
-int first_call_child(const char *device);
+// first.c: first calls of captured functions in new processes, from kiln_call to the values.
+enum first_kind { FIRST_CHAIN, FIRST_RNN, FIRST_1000, FIRST_4000, FIRST_KINDS, FIRST_WARM = FIRST_KINDS };
+process_fn measure_first_call; // kind: one of them, + FIRST_WARM: with what the run before left on disk
+int first_call_child(const char *device, const char *name);
 // From the start of a process to the loss of its first step of gpt_step, with what the run before left on disk.
-void measure_warm_gpt(const struct plan *p, struct row *out);
+process_fn measure_warm_gpt;
 int warm_gpt_child(const struct plan *p);
+struct first_call {
+    double time_ns, driver_ns;
+};
+// This program again, with a cache folder of its own unless that is NULL: what it tells, and the time from fork until
+// it is told. False when it told nothing, or failed.
+bool run_child(const char *const *arguments, const char *cache, void *told, size_t told_B, double *time_ns);
+void sort_times(double *times, int n);
+void take_times(struct row *out, double *times, int n); // sorts them
 // files.c: reading a file of graphs with 100 MB of weights.
-void measure_import(const struct plan *p, kiln_device *dev, struct row *out);
+process_fn measure_import;
 // busy.c: mlp_step while two other processes want each processor.
-void measure_busy(const struct plan *p, kiln_device *dev, struct row *out);
+process_fn measure_busy;
 // shapes.c: the first call with a new size beyond later ones: of softmax of rows, of a step of gpt_step's network, of a
 // residual network of images.
 enum shape_row { SHAPES_ROWS, SHAPES_TRAINING, SHAPES_IMAGES, SHAPES_COUNT };
-void measure_shapes(const struct plan *p, kiln_device *dev, enum shape_row kind, struct row *out);
-void measure_memory(const struct plan *p, kiln_device *dev, struct row *out);
+process_fn measure_shapes;
 extern const char *const memory_keys[6];
 
 // write.c

@@ -16,14 +16,7 @@ static pid_t start_other(void)
     for (volatile unsigned n = 0;; n++) {}
 }
 
-static const struct bench_case *case_of(const char *name)
-{
-    for (int i = 0; i < bench_case_count; i++)
-        if (!strcmp(bench_cases[i].name, name)) return &bench_cases[i];
-    return NULL;
-}
-
-void measure_busy(const struct plan *p, kiln_device *dev, struct row *out)
+void measure_busy(const struct plan *p, kiln_device *dev, int kind, struct row *out)
 {
     pid_t others[MOST_OTHERS];
     long n = sysconf(_SC_NPROCESSORS_ONLN) * FOR_EACH_PROCESSOR, started = 0;

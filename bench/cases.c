@@ -117,3 +117,10 @@ bool is_group(const char *name)
     while (i < bench_case_count && strcmp(bench_cases[i].group, name) != 0) i++;
     return i < bench_case_count;
 }
+
+const struct bench_case *case_of(const char *name)
+{
+    for (int i = 0; i < bench_case_count; i++)
+        if (!strcmp(bench_cases[i].name, name)) return &bench_cases[i];
+    return NULL;
+}

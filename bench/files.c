@@ -85,7 +85,7 @@ static void measure(const struct plan *p, struct files *z, struct row *out)
     out->ceiling_ns = reads[n / 2];
 }
 
-void measure_import(const struct plan *p, kiln_device *dev, struct row *out)
+void measure_import(const struct plan *p, kiln_device *dev, int kind, struct row *out)
 {
     const char *folder = getenv("TMPDIR");
     struct files z = {.dev = dev, .room = malloc(LARGEST_B)};

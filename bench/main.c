@@ -45,25 +45,16 @@ static bool chosen_case(const struct plan *p, const struct bench_case *c)
     return chosen(p, c->name) && (!p->group || !strcmp(p->group, c->group) || !strcmp(p->group, "all"));
 }
 
-static const char memory_row[] = "train_10000", cold_row[] = "cold_start", first_row[] = "first_call",
-                  warm_row[] = "warm_gpt", import_row[] = "import_100mb",
-                  busy_row[] = "busy_step", *const shape_rows[] = {"new_shape", "new_shape", "resnet_sizes"},
-                  *const shape_modes[] = {"softmax", "gpt_step", "jit"};
-
 static int list_rows(const struct plan *p)
 {
     for (int i = 0; i < bench_case_count; i++) {
         if (chosen_case(p, &bench_cases[i])) printf("%s\n", bench_cases[i].name);
     }
     if (p->group) return 0;
-    if (chosen(p, memory_row)) printf("%s\n", memory_row);
-    if (chosen(p, cold_row)) printf("%s\n", cold_row);
-    if (chosen(p, first_row)) printf("%s\n", first_row);
-    if (chosen(p, warm_row)) printf("%s\n", warm_row);
-    if (chosen(p, import_row)) printf("%s\n", import_row);
-    if (chosen(p, busy_row)) printf("%s\n", busy_row);
-    for (int k = SHAPES_TRAINING; k < SHAPES_COUNT; k++)
-        if (chosen(p, shape_rows[k])) printf("%s\n", shape_rows[k]);
+    for (int i = 0; i < process_row_count; i++) {
+        bool again = i && !strcmp(process_rows[i].name, process_rows[i - 1].name);
+        if (!again && chosen(p, process_rows[i].name)) printf("%s\n", process_rows[i].name);
+    }
     return 0;
 }
 
@@ -102,53 +93,22 @@ static bool run_case(const struct plan *p, kiln_device *dev, const struct bench_
     return ok;
 }
 
+static bool run_process_row(const struct plan *p, kiln_device *dev, const struct process_row *of, struct report *report)
+{
+    struct row *r = report_add(report, of->name, of->mode);
+    if (!r) return false;
+    of->measure(p, dev, of->kind, r);
+    return show(r);
+}
+
 // The rows about the process.
 static bool run_processes(const struct plan *p, kiln_device *dev, bool on_cpu, struct report *report)
 {
-    static const char *const caches[] = {"cold", "warm"};
     bool ok = true;
-    if (p->memory && chosen(p, memory_row)) {
-        struct row *r = report_add(report, memory_row, "eager");
-        if (!r) return false;
-        measure_memory(p, dev, r);
-        ok &= show(r);
-    }
-    if (on_cpu && chosen(p, cold_row)) {
-        struct row *r = report_add(report, cold_row, "eager");
-        if (!r) return false;
-        measure_cold_start(r);
-        ok &= show(r);
-    }
-    for (int warm = 0; warm < 2 && p->modes[MODE_JIT] && chosen(p, first_row); warm++) {
-        struct row *r = report_add(report, first_row, caches[warm]);
-        if (!r) return false;
-        measure_first_call(p, warm, r);
-        ok &= show(r);
-    }
-    if (p->modes[MODE_JIT] && chosen(p, warm_row)) {
-        struct row *r = report_add(report, warm_row, "jit");
-        if (!r) return false;
-        measure_warm_gpt(p, r);
-        ok &= show(r);
-    }
-    if (p->modes[MODE_EAGER] && chosen(p, import_row)) {
-        struct row *r = report_add(report, import_row, "eager");
-        if (!r) return false;
-        measure_import(p, dev, r);
-        ok &= show(r);
-    }
-    if (on_cpu && p->modes[MODE_JIT] && chosen(p, busy_row)) {
-        struct row *r = report_add(report, busy_row, "jit");
-        if (!r) return false;
-        measure_busy(p, dev, r);
-        ok &= show(r);
-    }
-    for (enum shape_row k = 0; k < SHAPES_COUNT; k++) {
-        if (!p->modes[MODE_JIT] || !chosen(p, shape_rows[k])) continue;
-        struct row *r = report_add(report, shape_rows[k], shape_modes[k]);
-        if (!r) return false;
-        measure_shapes(p, dev, k, r);
-        ok &= show(r);
+    for (int i = 0; i < process_row_count; i++) {
+        const struct process_row *of = &process_rows[i];
+        bool wanted = (on_cpu || !of->cpu_alone) && (of->on_request ? p->memory : p->modes[of->needs]);
+        if (wanted && chosen(p, of->name)) ok &= run_process_row(p, dev, of, report);
     }
     return ok;
 }
@@ -267,7 +227,7 @@ static int take_option(int c, struct request *q)
     case 'H': q->html = optarg; break;
     case 'c': q->peer = optarg; break;
     case 'C': return 1 + cold_child();
-    case 'F': return 1 + first_call_child(optarg);
+    case 'F': return 1 + first_call_child(q->plan.device, optarg);
     case 'G': return 1 + warm_gpt_child(&q->plan);
     case 'v': printf("kiln-bench %s\n", KILN_VERSION_STRING); return 1;
     case 'h': fputs(usage, stdout); return 1;

@@ -1,7 +1,6 @@
 // Rows about the process: how long a cold one takes to its first result, and whether memory grows over many steps.
 #include "bench.h"
 
-#include <ftw.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -9,8 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define COLD_RUNS      15
-#define FIRST_ELEMENTS 4096
+#define COLD_RUNS 15
 
 // --- cold start: this program again, from fork to the first result of an op on the CPU
 
@@ -29,9 +27,7 @@ int cold_child(void)
     return told && answer == 'y' ? 0 : 1;
 }
 
-// This program again, with a cache folder of its own unless that is NULL: what it tells, and the time from fork until
-// it is told. False when it told nothing, or failed.
-static bool run_child(const char *const *arguments, const char *cache, void *told, size_t told_B, double *time_ns)
+bool run_child(const char *const *arguments, const char *cache, void *told, size_t told_B, double *time_ns)
 {
     int ends[2];
     if (pipe(ends)) return false;
@@ -68,16 +64,21 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void take_times(struct row *out, double *times, int n)
+void sort_times(double *times, int n)
 {
     qsort(times, (size_t)n, sizeof *times, by_value);
+}
+
+void take_times(struct row *out, double *times, int n)
+{
+    sort_times(times, n);
     out->runs = n;
     out->time_ns = times[n / 2];
     out->min_ns = times[0];
     out->p90_ns = times[(int)(0.9 * (n - 1))];
 }
 
-void measure_cold_start(struct row *out)
+void measure_cold_start(const struct plan *p, kiln_device *dev, int kind, struct row *out)
 {
     double times[COLD_RUNS];
     out->first_ns = cold_once();
@@ -89,151 +90,6 @@ void measure_cold_start(struct row *out)
         }
     }
     take_times(out, times, COLD_RUNS);
-}
-
-// --- the first call of a captured function in a process
-
-static const struct bench_case *case_named(const char *name)
-{
-    for (int i = 0; i < bench_case_count; i++)
-        if (!strcmp(bench_cases[i].name, name)) return &bench_cases[i];
-    return NULL;
-}
-
-struct first_call {
-    double time_ns, driver_ns;
-};
-
-static double driver_time(kiln_device *dev)
-{
-    kiln_device_stats stats = {.size = sizeof stats};
-    kiln_device_get_stats(dev, &stats);
-    return (double)stats.pipeline_ns;
-}
-
-// Writes a struct first_call.
-int first_call_child(const char *device)
-{
-    static const struct sizes few = {.n = FIRST_ELEMENTS};
-    static float values[FIRST_ELEMENTS];
-    struct state s;
-    kiln_device *dev = kiln_device_open(*device ? device : NULL);
-    kiln_tensor *out = NULL;
-    state_begin(&s, dev, &few, case_named("chain5"), MODE_JIT);
-    kiln_device_synchronize(dev);
-    kiln_scope *scope = kiln_scope_begin();
-    double t0 = now_ns(), driver_ns = dev ? driver_time(dev) : 0;
-    state_call(&s, &out);
-    kiln_read(out, values, sizeof values);
-    struct first_call call = {.time_ns = now_ns() - t0};
-    call.driver_ns = dev ? driver_time(dev) - driver_ns : 0;
-    bool ok = !kiln_error() && isfinite(values[0]) && write(STDOUT_FILENO, &call, sizeof call) == sizeof call;
-    if (kiln_error()) fprintf(stderr, "kiln-bench: %s\n", kiln_error_message());
-    kiln_scope_end(&scope);
-    state_finish(&s);
-    kiln_device_close(&dev);
-    return ok ? 0 : 1;
-}
-
-static bool first_call_once(const struct plan *p, const char *cache, struct first_call *out)
-{
-    const char *const arguments[] = {"kiln-bench", "--first-child", p->device ? p->device : "", NULL};
-    double time_ns;
-    return run_child(arguments, cache, out, sizeof *out, &time_ns);
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at)
-{
-    (void)info;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
-
-typedef bool call_fn(const struct plan *p, const char *cache, struct first_call *out);
-
-// The calls with a cache folder of their own, which goes afterwards.
-static bool calls_of(const struct plan *p, call_fn *once, int n, struct first_call *calls)
-{
-    const char *temporary = getenv("TMPDIR");
-    char folder[512];
-    snprintf(folder, sizeof folder, "%s/kiln-bench-XXXXXX", temporary && *temporary ? temporary : "/tmp");
-    if (!mkdtemp(folder)) return false;
-    bool ok = true;
-    for (int i = 0; i < n && ok; i++) ok = once(p, folder, &calls[i]);
-    nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    return ok;
-}
-
-static void take_calls(const struct first_call *calls, struct row *out)
-{
-    double times[COLD_RUNS], driver[COLD_RUNS];
-    out->first_ns = calls[0].time_ns;
-    for (int i = 0; i < COLD_RUNS; i++) {
-        times[i] = calls[i + 1].time_ns;
-        driver[i] = calls[i + 1].driver_ns;
-    }
-    take_times(out, times, COLD_RUNS);
-    qsort(driver, COLD_RUNS, sizeof *driver, by_value);
-    if (driver[COLD_RUNS - 1] > 0) out->driver_ns = driver[COLD_RUNS / 2];
-}
-
-void measure_first_call(const struct plan *p, bool warm, struct row *out)
-{
-    struct first_call calls[COLD_RUNS + 1];
-    bool ok = true;
-    if (warm)
-        ok = calls_of(p, first_call_once, COLD_RUNS + 1, calls);
-    else
-        for (int i = 0; i <= COLD_RUNS && ok; i++) ok = calls_of(p, first_call_once, 1, &calls[i]);
-    if (ok)
-        take_calls(calls, out);
-    else
-        snprintf(out->error, sizeof out->error, "the new process gave no result");
-}
-
-// --- the first step of training in a process: all of it, from fork to the loss
-
-int warm_gpt_child(const struct plan *p)
-{
-    struct state s;
-    kiln_device *dev = kiln_device_open(p->device);
-    kiln_tensor *loss = NULL;
-    kiln_seed(dev, 0);
-    state_begin(&s, dev, bench_sizes(p->size), case_named("gpt_step"), MODE_JIT);
-    kiln_scope *scope = kiln_scope_begin();
-    state_call(&s, &loss);
-    double value = kiln_item(loss);
-    kiln_device_synchronize(dev);
-    bool ok = !kiln_error() && isfinite(value) && write(STDOUT_FILENO, &value, sizeof value) == sizeof value;
-    if (kiln_error()) fprintf(stderr, "kiln-bench: %s\n", kiln_error_message());
-    kiln_scope_end(&scope);
-    state_finish(&s);
-    kiln_device_close(&dev);
-    return ok ? 0 : 1;
-}
-
-static bool warm_gpt_once(const struct plan *p, const char *cache, struct first_call *out)
-{
-    const char *arguments[8] = {"kiln-bench", "--size", p->size};
-    int n = 3;
-    if (p->device) {
-        arguments[n++] = "--device";
-        arguments[n++] = p->device;
-    }
-    arguments[n] = "--gpt-child";
-    double loss;
-    *out = (struct first_call){0};
-    return run_child(arguments, cache, &loss, sizeof loss, &out->time_ns);
-}
-
-void measure_warm_gpt(const struct plan *p, struct row *out)
-{
-    struct first_call calls[COLD_RUNS + 1];
-    if (calls_of(p, warm_gpt_once, COLD_RUNS + 1, calls))
-        take_calls(calls, out);
-    else
-        snprintf(out->error, sizeof out->error, "the new process gave no result");
 }
 
 // --- memory: figures of the heap after 100 steps of training, and after 10,000
@@ -261,7 +117,7 @@ static void steps(struct state *s, int n)
     }
 }
 
-void measure_memory(const struct plan *p, kiln_device *dev, struct row *out)
+void measure_memory(const struct plan *p, kiln_device *dev, int kind, struct row *out)
 {
     struct state s = {.dev = dev, .z = bench_sizes(p->size)};
     kiln_scope *scope = kiln_scope_begin();
@@ -286,3 +142,23 @@ void measure_memory(const struct plan *p, kiln_device *dev, struct row *out)
     }
     state_finish(&s);
 }
+
+const struct process_row process_rows[] = {
+    {"train_10000", "eager", measure_memory, 0, MODE_EAGER, .on_request = true},
+    {"cold_start", "eager", measure_cold_start, 0, MODE_EAGER, .cpu_alone = true},
+    {"first_call", "cold", measure_first_call, FIRST_CHAIN, MODE_JIT},
+    {"first_call", "warm", measure_first_call, FIRST_CHAIN + FIRST_WARM, MODE_JIT},
+    {"first_rnn", "cold", measure_first_call, FIRST_RNN, MODE_JIT},
+    {"first_rnn", "warm", measure_first_call, FIRST_RNN + FIRST_WARM, MODE_JIT},
+    {"compile_1000", "cold", measure_first_call, FIRST_1000, MODE_JIT},
+    {"compile_1000", "warm", measure_first_call, FIRST_1000 + FIRST_WARM, MODE_JIT},
+    {"compile_4000", "cold", measure_first_call, FIRST_4000, MODE_JIT},
+    {"compile_4000", "warm", measure_first_call, FIRST_4000 + FIRST_WARM, MODE_JIT},
+    {"warm_gpt", "jit", measure_warm_gpt, 0, MODE_JIT},
+    {"import_100mb", "eager", measure_import, 0, MODE_EAGER},
+    {"busy_step", "jit", measure_busy, 0, MODE_JIT, .cpu_alone = true},
+    {"new_shape", "softmax", measure_shapes, SHAPES_ROWS, MODE_JIT},
+    {"new_shape", "gpt_step", measure_shapes, SHAPES_TRAINING, MODE_JIT},
+    {"resnet_sizes", "jit", measure_shapes, SHAPES_IMAGES, MODE_JIT},
+};
+const int process_row_count = sizeof process_rows / sizeof process_rows[0];

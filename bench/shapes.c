@@ -170,9 +170,9 @@ static kiln_fn set_up(struct sized *z)
     }
 }
 
-void measure_shapes(const struct plan *p, kiln_device *dev, enum shape_row kind, struct row *out)
+void measure_shapes(const struct plan *p, kiln_device *dev, int kind, struct row *out)
 {
-    struct sized z = {.s = {.dev = dev, .z = bench_sizes(p->size)}, .kind = kind};
+    struct sized z = {.s = {.dev = dev, .z = bench_sizes(p->size)}, .kind = (enum shape_row)kind};
     kiln_scope *scope = kiln_scope_begin();
     kiln_fn fn = set_up(&z);
     kiln_scope_end(&scope);

@@ -1,9 +1,9 @@
 // Attention, of whole sequences and of new places behind a cache.
 //
-// On the CPU it is flash_attention, where that can do it. Else it is said as the two products with a softmax between that
-// fusion looks for (fuse/attention.c). Where queries share
-// the heads of keys, these get an axis more, over which the keys are broadcast; of single queries that axis takes the
-// place of the queries', so that the products are of matrices.
+// On the CPU it is flash_attention, where that can do it. Else it is said as the two products with a softmax between
+// that fusion looks for (fuse/attention.c). Where queries share the heads of keys, these get an axis more, over which
+// the keys are broadcast; of single queries that axis takes the place of the queries', so that the products are of
+// matrices.
 #include "compose/composite.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 // Convolutions, pooling, norms, losses.
 #include "onnx/write.h"
 #include "ops/attrs.h"
+#include <math.h>
 #include <string.h>
 
 static unsigned wide(unsigned dtype)
@@ -258,6 +259,47 @@ void onnx_write_group_norm(struct onnx_writer *w)
     const char *var = put_mean(w, put_square(w, PUT(w, "Sub", in, mean)), 1, &axis);
     const char *y = onnx_put_reshape(w, put_normalised(w, in, mean, var, eps, dtype), onnx_type_out(w, 0));
     onnx_gives(w, 0, put_scaled(w, y, put_channels(w, 1, dtype), put_channels(w, 2, dtype)), dtype);
+}
+
+// --- attention
+
+// Row i of the scores sees the columns up to i + S - L, which may go with open dimensions.
+static const char *put_causal(struct onnx_writer *w, const char *scores, const char *never, int rank, unsigned dtype)
+{
+    const char *shape = PUT(w, "Shape", scores), *size[2];
+    for (int i = 0; i < 2; i++) {
+        const char *at = onnx_put_integer(w, KILN_I64, rank - 2 + i);
+        onnx_put_int(w, "axis", 0);
+        size[i] = PUT(w, "Gather", shape, at);
+    }
+    const char *ones = PUT(w, "Expand", onnx_put_scalar(w, dtype, 1), shape), *last = PUT(w, "Sub", size[1], size[0]);
+    onnx_put_int(w, "upper", 0);
+    ones = PUT(w, "Trilu", ones, last);
+    return PUT(w, "Where", onnx_put_cast(w, ones, dtype, KILN_BOOL), scores, never);
+}
+
+// What its gradient needs beside the result is nothing that a model gives.
+void onnx_write_flash_attention(struct onnx_writer *w)
+{
+    const struct type *q = onnx_type_in(w, 0), *k = onnx_type_in(w, 1);
+    unsigned dtype = wide(onnx_type_out(w, 0)->dtype);
+    double scale = onnx_node_of(w)->attrs[AT_flash_attention_scale].f;
+    int64_t perm[MAX_RANK];
+    for (int i = 0; i < k->rank; i++) perm[i] = i < k->rank - 2 ? i : 2 * k->rank - 3 - i;
+    if (scale == 0) scale = 1 / sqrt(q->dims[q->rank - 1] > 0 ? (double)q->dims[q->rank - 1] : 1);
+    const char *queries = PUT(w, "Mul", onnx_operand(w, 0, dtype), onnx_put_scalar(w, dtype, scale));
+    const char *keys = onnx_operand(w, 1, dtype), *values = onnx_operand(w, 2, dtype);
+    const char *never = onnx_put_scalar(w, dtype, -INFINITY);
+    onnx_put_list(w, "perm", k->rank, perm);
+    const char *scores = PUT(w, "MatMul", queries, PUT(w, "Transpose", keys));
+    if (onnx_has_operand(w, 3) && onnx_type_in(w, 3)->dtype == KILN_BOOL)
+        scores = PUT(w, "Where", onnx_operand_as_is(w, 3), scores, never);
+    else if (onnx_has_operand(w, 3))
+        scores = PUT(w, "Add", scores, onnx_operand(w, 3, dtype));
+    if (onnx_attr_of(w, AT_flash_attention_causal))
+        scores = put_causal(w, scores, never, onnx_type_out(w, 0)->rank, dtype);
+    onnx_put_int(w, "axis", -1);
+    onnx_gives(w, 0, PUT(w, "MatMul", PUT(w, "Softmax", scores), values), dtype);
 }
 
 // --- softmax, backwards

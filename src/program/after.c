@@ -11,7 +11,11 @@
 #include "program/maker.h"
 #include <string.h>
 
-enum { ROWS = 24, POINTS = 2048 }; // of a slice: multiples of what a tile has, and enough to be worth a call
+enum {
+    ROWS = 24,
+    POINTS = 2048,   // of a slice: multiples of what a tile has, and enough to be worth a call
+    LOOK_AHEAD = 256 // actions: what is read later has left the caches, and looking would take as long as there are
+};
 
 struct product_rows { // of a product: one matrix, row by row
     int32_t buffer;
@@ -136,7 +140,7 @@ static bool are_apart(const struct action *a, const struct action *b)
 static size_t find_follower(const struct program_maker *m, size_t i, const struct product_rows *r)
 {
     const struct action *v = m->actions.v;
-    for (size_t j = i + 1; j < m->actions.n; j++) {
+    for (size_t j = i + 1; j < m->actions.n && j - i <= LOOK_AHEAD; j++) {
         bool writes;
         if (v[j].region || v[j].host) return 0;
         if (!touches(&v[j], r->buffer, &writes)) continue;

@@ -34,11 +34,13 @@ struct jit_kernel {
     char *name;
 };
 
+enum { BUCKETS = 1024 };
+
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t done;
-    struct jit_kernel *first;
-} table = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL};
+    struct jit_kernel *buckets[BUCKETS]; // by hash
+} table = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, {NULL}};
 
 GUARD_LOCK(guard_table, table.lock)
 
@@ -252,11 +254,12 @@ uint64_t kernel_count_get(const struct kernel_count *c)
 static void forget_unfinished(void)
 {
     pthread_cond_init(&table.done, NULL);
-    for (struct jit_kernel **at = &table.first; *at;)
-        if ((*at)->state == KERNEL_COMPILING)
-            *at = (*at)->next;
-        else
-            at = &(*at)->next;
+    for (int i = 0; i < BUCKETS; i++)
+        for (struct jit_kernel **at = &table.buckets[i]; *at;)
+            if ((*at)->state == KERNEL_COMPILING)
+                *at = (*at)->next;
+            else
+                at = &(*at)->next;
 }
 
 __attribute__((constructor)) static void install(void)
@@ -264,9 +267,14 @@ __attribute__((constructor)) static void install(void)
     process_at_fork(NULL, forget_unfinished);
 }
 
+static struct jit_kernel **bucket_of(uint64_t hash)
+{
+    return &table.buckets[hash % BUCKETS];
+}
+
 static struct jit_kernel *find(const struct kernel_source *s, uint64_t hash)
 {
-    for (struct jit_kernel *k = table.first; k; k = k->next)
+    for (struct jit_kernel *k = *bucket_of(hash); k; k = k->next)
         if (k->hash == hash && k->dev == s->dev && k->key_B == s->key.len &&
             !memcmp(k->key, str_text(&s->key), k->key_B))
             return k;
@@ -294,8 +302,8 @@ static struct jit_kernel *insert(const struct kernel_source *s, uint64_t hash)
     k->hash = hash;
     k->dev = s->dev;
     k->plan = s->plan;
-    k->next = table.first;
-    table.first = k;
+    k->next = *bucket_of(hash);
+    *bucket_of(hash) = k;
     return k;
 }
 
@@ -315,7 +323,7 @@ void jit_kernel_unref(struct jit_kernel **kernel)
     if (!k) return;
     pthread_mutex_lock(&table.lock);
     bool last = --k->refs == 0;
-    struct jit_kernel **at = &table.first;
+    struct jit_kernel **at = bucket_of(k->hash);
     while (last && *at != k) at = &(*at)->next;
     if (last) *at = k->next;
     pthread_mutex_unlock(&table.lock);

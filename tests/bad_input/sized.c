@@ -157,6 +157,9 @@ static void ops_with_options(void)
     SIZED(kiln_batch_norm_opts, kiln_batch_norm_train(x, &o, &out[0], &out[1], &out[2]))
     assert_true(!out[0] && !out[1] && !out[2]);
     SIZED(kiln_cross_entropy_opts, kiln_cross_entropy(x, x, &o))
+    SIZED(kiln_flash_attention_opts, kiln_flash_attention(x, x, x, &o, &out[0], &out[1]))
+    SIZED(kiln_flash_attention_opts, kiln_flash_attention_backward(x, x, x, x, x, x, &o, &out[0], &out[1], &out[2]))
+    assert_true(!out[0] && !out[1] && !out[2]);
     SIZED(kiln_conv2d_opts, kiln_conv2d(image, w, &o))
     SIZED(kiln_conv2d_grad_opts, kiln_conv2d_input_grad(dy, w, 4, 4, &o))
     SIZED(kiln_conv2d_grad_opts, kiln_conv2d_weight_grad(image, dy, 1, 1, &o))

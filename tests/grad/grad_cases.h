@@ -74,6 +74,9 @@ CASE_FN(max_pool2d_backward_overlap, kiln_max_pool2d_backward(x, y, KILN_POOL2D(
 CASE_FN(layer_norm_backward, kiln_layer_norm_backward(x, y, z, 1, 1e-5))
 CASE_FN(rms_norm_backward, kiln_rms_norm_backward(x, y, z, 1, 1e-5))
 CASE_FN(batch_norm_backward, kiln_batch_norm_backward(x, y, z, 1e-5))
+CASE_FN(flash_attention, attended(x, y, z, NULL, false))
+CASE_FN(flash_attention_masked, attended(x, y, z, w, true))
+CASE_FN(flash_attention_backward, attended_backward(x, y, z, w))
 CASE_FN(batch_norm_train, batch_norm_results(x, y, z))
 CASE_FN(cross_entropy_backward,
         kiln_cross_entropy_backward(x, kiln_arange(dev, KILN_I64, 0, 3, 1), y, 2, 0.1, false, 0))

@@ -37,6 +37,21 @@ static inline size_t row_case_shape(const char **at, int64_t *dims)
     return rank;
 }
 
+static inline kiln_tensor *attended(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *mask, bool causal)
+{
+    kiln_tensor *y, *stats;
+    kiln_flash_attention(q, k, v, KILN_FLASH_ATTENTION(.mask = mask, .causal = causal), &y, &stats);
+    return kiln_error() ? NULL : y;
+}
+
+static inline kiln_tensor *attended_backward(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *dy)
+{
+    kiln_tensor *y, *stats, *dq, *dk, *dv;
+    kiln_flash_attention(q, k, v, KILN_FLASH_ATTENTION(.causal = true), &y, &stats);
+    kiln_flash_attention_backward(q, k, v, y, stats, dy, KILN_FLASH_ATTENTION(.causal = true), &dq, &dk, &dv);
+    return kiln_matmul(kiln_matmul(kiln_sin(dq), kiln_transpose(dk, 0, 1)), kiln_sin(dv));
+}
+
 // All three results take part.
 static inline kiln_tensor *batch_norm_results(kiln_tensor *x, kiln_tensor *weight, kiln_tensor *bias)
 {

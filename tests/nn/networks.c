@@ -566,12 +566,12 @@ static void few_launches(void **state)
     kiln_tensor *few = kiln_normal(dev, KILN_F32, KILN_SHAPE(1, 2, 8, 4), 0, 1);
     kiln_tensor *mask = kiln_cast(kiln_tril(kiln_ones(dev, KILN_F32, KILN_SHAPE(8, 8)), 0), KILN_BOOL);
     kiln_tensor *same[] = {q, q, q, mask}, *shared[] = {q, few, few, mask};
-    uint64_t attention = on_cpu ? 4 : 1; // on the CPU products are kernels of their own, by OpenBLAS
-    expect_launches(attend, KILN_ATTENTION(.softcap = 5), same, 3, attention);
-    expect_launches(attend, KILN_ATTENTION(.causal = true), same, 3, attention);
-    expect_launches(attend, KILN_ATTENTION(.causal = true), shared, 3, attention);
-    expect_launches(attend_masked, NULL, same, 4, attention);
-    expect_launches(attend_masked, NULL, shared, 4, attention);
+    // What attention by tiles does not cover has products as kernels of their own on the CPU.
+    expect_launches(attend, KILN_ATTENTION(.softcap = 5), same, 3, on_cpu ? 4 : 1);
+    expect_launches(attend, KILN_ATTENTION(.causal = true), same, 3, 1);
+    expect_launches(attend, KILN_ATTENTION(.causal = true), shared, 3, 1);
+    expect_launches(attend_masked, NULL, same, 4, 1);
+    expect_launches(attend_masked, NULL, shared, 4, 1);
     kiln_tensor *x = kiln_normal(dev, KILN_F32, KILN_SHAPE(2, 4, 5), 0, 1);
     kiln_tensor *normed[] = {x, kiln_full(dev, KILN_F32, KILN_SHAPE(4), 0.5)};
     expect_launches(group_between, NULL, normed, 2, 1);

@@ -566,7 +566,8 @@ class Bench(Common):
             self.assertEqual(set(rows[:own]), {*names} | missing)
         self.assertGreater(own, 100)
         self.assertEqual(rows[own:],
-                         ['train_10000', 'cold_start', 'first_call', 'warm_gpt', 'import_100mb', 'busy_step',
+                         ['train_10000', 'cold_start', 'first_call', 'first_rnn', 'compile_1000',
+                          'compile_4000', 'warm_gpt', 'import_100mb', 'busy_step',
                           'new_shape', 'resnet_sizes'])
         self.assertEqual(self.good('--list', '--filter', 'sum_*').split(), ['sum_all', 'sum_rows', 'sum_cols'])
         self.assertEqual(self.good('--list', '--group', 'call').split(), ['dispatch_1000', 'products_128'])
@@ -604,9 +605,11 @@ class Bench(Common):
             self.skipTest('the rows take too long in a build with sanitizers')
         rows = self.rows('--budget', '0.001', '--size', 'tiny')
         self.assertEqual([name for name, row in rows.items() if 'error' in row], [])
-        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 8) + 9)
+        self.assertEqual(len(rows), 2 * (len(self.good('--list').split()) - 11) + 15)
         self.assertGreater(rows['cold_start']['time_ns'], 1e5)
         self.assertGreater(rows['first_call/cold']['time_ns'], 1e4)
+        for name in ('first_rnn', 'compile_1000', 'compile_4000'):
+            self.assertLess(rows[f'{name}/warm']['time_ns'], rows[f'{name}/cold']['time_ns'])
         self.assertLess(rows['warm_gpt/jit']['time_ns'], rows['warm_gpt/jit']['first_ns'])
         for name in ('new_shape/softmax', 'new_shape/gpt_step', 'resnet_sizes/jit'):
             self.assertGreaterEqual(rows[name]['most_ns'], rows[name]['time_ns'], name)
@@ -769,7 +772,9 @@ for arg; do
     1e-9) count=1005 ;;
     1e9) count=1200 ;;
     --cold-child) count=30 ;;
-    --first-child) count=70 ;;
+    chain5) count=70 ;;
+    compile_1000) count=100 ;;
+    compile_4000) count=310 ;;
     esac
 done
 echo "totals: $((count * ${scale:-1}))" >"$out"
@@ -780,7 +785,8 @@ echo "totals: $((count * ${scale:-1}))" >"$out"
         done = self.instructions(PROGRAM, other)
         self.assertEqual(done.returncode, 0, done.stderr)
         for name, first in (('dispatch_1000 eager', 1), ('cold_start', 30),
-                            ('first_call cold', 70), ('first_call warm', 70)):
+                            ('first_call cold', 70), ('first_call warm', 70),
+                            ('compile_1000', 100), ('compile_4000', 310)):
             self.assertRegex(done.stdout, rf'(?m)^{name} +{first} +{2 * first} +2\.000$')
         held = ('--compiler', 'gcc-1', '--results', str(self.dir))
         self.assertEqual(self.instructions(*held, PROGRAM).returncode, 77)

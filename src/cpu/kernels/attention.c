@@ -6,13 +6,14 @@ static int64_t parts(int64_t n, int64_t of)
     return (n + of - 1) / of;
 }
 
-void CPU_FN(attention_start)(struct attention *a, const struct launch *l, int64_t block)
+void CPU_FN(attention_start)(struct attention_work *a, const struct launch *l, int64_t block)
 {
     const int64_t *s = (const int64_t *)l->scalars;
     enum scalar_class cls = (enum scalar_class)kernel_catalogue[l->kernel].cls;
-    *a = (struct attention){
+    *a = (struct attention_work){
         .l = l,
         .kind = cls == CLASS_F64 ? &CPU_FN(cpu_gemm_f64) : &CPU_FN(cpu_gemm_f32),
+        .rows = CPU_FN(attention_row_fns)(cls),
         .cls = cls,
         .real_B = cpu_class_size_B[cls],
         .queries = s[0],
@@ -28,7 +29,7 @@ void CPU_FN(attention_start)(struct attention *a, const struct launch *l, int64_
     for (int d = 0; d < l->rank - 2; d++) a->batches *= l->sizes[d];
 }
 
-struct gemm_matrix CPU_FN(attention_matrix)(const struct attention *a, int o, int64_t batch, int64_t row)
+struct gemm_matrix CPU_FN(attention_matrix)(const struct attention_work *a, int o, int64_t batch, int64_t row)
 {
     const struct launch_operand *x = &a->l->operands[o];
     int64_t at = row * x->strides[a->l->rank - 2];
@@ -41,23 +42,23 @@ struct gemm_matrix CPU_FN(attention_matrix)(const struct attention *a, int o, in
                                 x->strides[a->l->rank - 1], x->dtype};
 }
 
-int64_t CPU_FN(attention_seen)(const struct attention *a, int64_t query, int64_t key)
+int64_t CPU_FN(attention_seen)(const struct attention_work *a, int64_t query, int64_t key)
 {
     return a->causal ? query + a->keys - a->queries + 1 - key : INT32_MAX;
 }
 
-static int64_t spaced_row(const struct attention *a, int64_t columns)
+static int64_t spaced_row(const struct attention_work *a, int64_t columns)
 {
     return columns + ATTENTION_SPARE_B / a->real_B;
 }
 
-int64_t CPU_FN(attention_rows_B)(const struct attention *a, int64_t rows, int64_t columns)
+int64_t CPU_FN(attention_rows_B)(const struct attention_work *a, int64_t rows, int64_t columns)
 {
     return parts(rows * spaced_row(a, columns) * a->real_B, ATTENTION_ALIGN) * ATTENTION_ALIGN;
 }
 
-struct attention_rows CPU_FN(attention_rows_of)(const struct attention *a, const struct gemm_matrix *m, int64_t rows,
-                                                int64_t columns, char *room)
+struct attention_rows CPU_FN(attention_rows_of)(const struct attention_work *a, const struct gemm_matrix *m,
+                                                int64_t rows, int64_t columns, char *room)
 {
     if (m->dtype == a->kind->dtype && (m->col == 1 || columns == 1))
         return (struct attention_rows){m->at, m->row * a->real_B};
@@ -65,17 +66,17 @@ struct attention_rows CPU_FN(attention_rows_of)(const struct attention *a, const
     return (struct attention_rows){room, spaced_row(a, columns) * a->real_B};
 }
 
-static int64_t panel_B(const struct attention *a, int64_t k)
+static int64_t panel_B(const struct attention_work *a, int64_t k)
 {
     return k * a->kind->tiles.columns * a->real_B;
 }
 
-int64_t CPU_FN(attention_panels_B)(const struct attention *a, int64_t k, int64_t columns)
+int64_t CPU_FN(attention_panels_B)(const struct attention_work *a, int64_t k, int64_t columns)
 {
     return parts(columns, a->kind->tiles.columns) * panel_B(a, k);
 }
 
-void CPU_FN(attention_pack)(const struct attention *a, const struct gemm_matrix *m, int64_t k, int64_t columns,
+void CPU_FN(attention_pack)(const struct attention_work *a, const struct gemm_matrix *m, int64_t k, int64_t columns,
                             char *panels)
 {
     int64_t wide = a->kind->tiles.columns;
@@ -92,7 +93,7 @@ static int64_t within(int64_t x, int64_t most)
 }
 
 // `rows` rows from row r on by one panel.
-static void multiply_rows(const struct attention *a, const struct attention_product *p, int64_t r, int64_t rows,
+static void multiply_rows(const struct attention_work *a, const struct attention_product *p, int64_t r, int64_t rows,
                           int64_t column, struct gemm_tile *t)
 {
     int64_t from = p->cut == CUT_START ? within(r - p->seen + 1, p->k) : 0;
@@ -107,7 +108,7 @@ static void multiply_rows(const struct attention *a, const struct attention_prod
     a->kind->tile[rows - 1][t->columns > a->kind->lanes](t);
 }
 
-void CPU_FN(attention_multiply)(const struct attention *a, const struct attention_product *p)
+void CPU_FN(attention_multiply)(const struct attention_work *a, const struct attention_product *p)
 {
     int64_t wide = a->kind->tiles.columns, heights = parts(p->rows, a->kind->tiles.rows);
     struct gemm_tile t = {

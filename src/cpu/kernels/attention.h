@@ -9,60 +9,6 @@ enum {
     ATTENTION_SPARE_B = 64 // between rows, so that they lie no power of two apart
 };
 
-struct attention {
-    const struct launch *l;
-    const struct gemm_kind *kind;
-    enum scalar_class cls;
-    int64_t real_B;
-    int64_t queries, keys, width, value_width; // L S D E
-    int64_t batches;
-    bool causal;
-    double scale;
-    bool masked;
-    int64_t block; // queries of a tile
-};
-void CPU_FN(attention_start)(struct attention *a, const struct launch *l, int64_t block);
-// Operand o of a batch from a row on, as a matrix of its last two axes.
-struct gemm_matrix CPU_FN(attention_matrix)(const struct attention *a, int o, int64_t batch, int64_t row);
-
-// How many keys of the tile from `key` on query `query` sees, each next query one more; below 1: none.
-int64_t CPU_FN(attention_seen)(const struct attention *a, int64_t query, int64_t key);
-
-// Rows that a register kernel reads: as they lie where they are of its dtype, else a copy in `room`.
-struct attention_rows {
-    const char *at;
-    int64_t row_B;
-};
-struct attention_rows CPU_FN(attention_rows_of)(const struct attention *a, const struct gemm_matrix *m, int64_t rows,
-                                                int64_t columns, char *room);
-int64_t CPU_FN(attention_rows_B)(const struct attention *a, int64_t rows, int64_t columns); // of such a copy
-
-// A matrix k x columns in panels, each panel_B(k) long.
-void CPU_FN(attention_pack)(const struct attention *a, const struct gemm_matrix *m, int64_t k, int64_t columns,
-                            char *panels);
-int64_t CPU_FN(attention_panels_B)(const struct attention *a, int64_t k, int64_t columns);
-
-// What a causal product leaves out. Row r sees seen + r of the tile's keys.
-enum attention_cut {
-    CUT_NONE,
-    CUT_COLUMNS, // columns are keys: those that no row of a register tile sees stay as they are
-    CUT_END,     // positions are keys: rows end where they see no more
-    CUT_START,   // rows are keys, positions queries: rows start where they are seen
-};
-
-struct attention_product { // out = a b, or adds to it
-    int64_t rows, columns, k;
-    const char *a;
-    int64_t row_B, step_B;
-    const char *panels;
-    char *out;
-    int64_t ld; // elements
-    bool add;
-    enum attention_cut cut;
-    int64_t seen;
-};
-void CPU_FN(attention_multiply)(const struct attention *a, const struct attention_product *p);
-
 // A tile of scores q k^T, rows ld elements apart and long enough for whole vectors.
 struct attention_tile {
     int64_t rows, columns, ld;
@@ -89,3 +35,58 @@ struct attention_row_fns {
     attention_dots_fn *dots;
 };
 const struct attention_row_fns *CPU_FN(attention_row_fns)(enum scalar_class cls);
+
+struct attention_work {
+    const struct launch *l;
+    const struct gemm_kind *kind;
+    const struct attention_row_fns *rows;
+    enum scalar_class cls;
+    int64_t real_B;
+    int64_t queries, keys, width, value_width; // L S D E
+    int64_t batches;
+    bool causal;
+    double scale;
+    bool masked;
+    int64_t block; // queries of a tile
+};
+void CPU_FN(attention_start)(struct attention_work *a, const struct launch *l, int64_t block);
+// Operand o of a batch from a row on, as a matrix of its last two axes.
+struct gemm_matrix CPU_FN(attention_matrix)(const struct attention_work *a, int o, int64_t batch, int64_t row);
+
+// How many keys of the tile from `key` on query `query` sees, each next query one more; below 1: none.
+int64_t CPU_FN(attention_seen)(const struct attention_work *a, int64_t query, int64_t key);
+
+// Rows that a register kernel reads: as they lie where they are of its dtype, else a copy in `room`.
+struct attention_rows {
+    const char *at;
+    int64_t row_B;
+};
+struct attention_rows CPU_FN(attention_rows_of)(const struct attention_work *a, const struct gemm_matrix *m,
+                                                int64_t rows, int64_t columns, char *room);
+int64_t CPU_FN(attention_rows_B)(const struct attention_work *a, int64_t rows, int64_t columns); // of such a copy
+
+// A matrix k x columns in panels, each panel_B(k) long.
+void CPU_FN(attention_pack)(const struct attention_work *a, const struct gemm_matrix *m, int64_t k, int64_t columns,
+                            char *panels);
+int64_t CPU_FN(attention_panels_B)(const struct attention_work *a, int64_t k, int64_t columns);
+
+// What a causal product leaves out. Row r sees seen + r of the tile's keys.
+enum attention_cut {
+    CUT_NONE,
+    CUT_COLUMNS, // columns are keys: those that no row of a register tile sees stay as they are
+    CUT_END,     // positions are keys: rows end where they see no more
+    CUT_START,   // rows are keys, positions queries: rows start where they are seen
+};
+
+struct attention_product { // out = a b, or adds to it
+    int64_t rows, columns, k;
+    const char *a;
+    int64_t row_B, step_B;
+    const char *panels;
+    char *out;
+    int64_t ld; // elements
+    bool add;
+    enum attention_cut cut;
+    int64_t seen;
+};
+void CPU_FN(attention_multiply)(const struct attention_work *a, const struct attention_product *p);

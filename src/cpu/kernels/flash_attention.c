@@ -11,13 +11,13 @@
 enum { Q, K, V, MASK, Y, STATS };
 enum { BLOCK = 192 };
 
-struct forward {
-    struct attention a;
+struct attention_forward {
+    struct attention_work a;
     char *q, *k, *v, *scores, *out, *peak, *sum;
     int64_t ld_scores, ld_out;
 };
 
-static int64_t blocks_of(const struct attention *a)
+static int64_t blocks_of(const struct attention_work *a)
 {
     return (a->queries + a->block - 1) / a->block;
 }
@@ -29,15 +29,15 @@ static int64_t least(int64_t a, int64_t b)
 
 struct cpu_work CPU_FN(cpu_units_flash_attention)(const struct launch *l)
 {
-    struct attention a;
+    struct attention_work a;
     CPU_FN(attention_start)(&a, l, BLOCK);
     int64_t products = least(a.queries, BLOCK) * a.keys * (a.width + a.value_width + 16);
     return (struct cpu_work){a.batches * blocks_of(&a), products / 16 + 1};
 }
 
-static kiln_status find_room(struct forward *f)
+static kiln_status find_room(struct attention_forward *f)
 {
-    const struct attention *a = &f->a;
+    const struct attention_work *a = &f->a;
     int64_t rows = least(a->queries, a->block), keys = least(a->keys, ATTENTION_KEYS), wide = a->kind->tiles.columns;
     f->ld_scores = (keys + wide - 1) / wide * wide + ATTENTION_SPARE_B / a->real_B;
     f->ld_out = (a->value_width + wide - 1) / wide * wide;
@@ -58,10 +58,10 @@ static kiln_status find_room(struct forward *f)
     return KILN_OK;
 }
 
-static void take_tile(struct forward *f, const struct attention_rows *q, int64_t batch, int64_t row, int64_t rows,
-                      int64_t key)
+static void take_tile(struct attention_forward *f, const struct attention_rows *q, int64_t batch, int64_t row,
+                      int64_t rows, int64_t key)
 {
-    const struct attention *a = &f->a;
+    const struct attention_work *a = &f->a;
     int64_t keys = least(a->keys - key, ATTENTION_KEYS), seen = CPU_FN(attention_seen)(a, row, key);
     struct gemm_matrix k = CPU_FN(attention_matrix)(a, K, batch, key), v = CPU_FN(attention_matrix)(a, V, batch, key);
     struct gemm_matrix across = {k.at, k.col, k.row, k.dtype};
@@ -85,7 +85,7 @@ static void take_tile(struct forward *f, const struct attention_rows *q, int64_t
         t.mask = CPU_FN(attention_matrix)(a, MASK, batch, row);
         t.mask.at += key * t.mask.col * cpu_dtype_size_B[t.mask.dtype];
     }
-    CPU_FN(attention_row_fns)(a->cls)->weigh(&t, f->peak, f->sum, f->out, f->ld_out, a->value_width);
+    a->rows->weigh(&t, f->peak, f->sum, f->out, f->ld_out, a->value_width);
     CPU_FN(attention_multiply)
     (a, &(struct attention_product){.rows = rows,
                                     .columns = a->value_width,
@@ -101,9 +101,9 @@ static void take_tile(struct forward *f, const struct attention_rows *q, int64_t
                                     .seen = seen});
 }
 
-static void take_block(struct forward *f, int64_t batch, int64_t row)
+static void take_block(struct attention_forward *f, int64_t batch, int64_t row)
 {
-    const struct attention *a = &f->a;
+    const struct attention_work *a = &f->a;
     int64_t rows = least(a->queries - row, a->block);
     struct gemm_matrix q = CPU_FN(attention_matrix)(a, Q, batch, row);
     struct attention_rows of_q = CPU_FN(attention_rows_of)(a, &q, rows, a->width, f->q);
@@ -115,20 +115,21 @@ static void take_block(struct forward *f, int64_t batch, int64_t row)
     int64_t seen_by_last = CPU_FN(attention_seen)(a, row + rows - 1, 0);
     for (int64_t key = 0; key < a->keys && key < seen_by_last; key += ATTENTION_KEYS)
         take_tile(f, &of_q, batch, row, rows, key);
-    CPU_FN(attention_row_fns)(a->cls)->divide(f->out, f->ld_out, f->sum, rows, a->value_width);
+    a->rows->divide(f->out, f->ld_out, f->sum, rows, a->value_width);
     struct gemm_matrix y = CPU_FN(attention_matrix)(a, Y, batch, row);
     CPU_FN(cpu_store_tile)(y.at, y.dtype, y.row, y.col, f->out, f->ld_out, a->cls, rows, a->value_width);
     struct gemm_matrix stats = CPU_FN(attention_matrix)(a, STATS, batch, row);
     const char *of_stats[2] = {f->peak, f->sum};
-    for (int i = 0; i < 2; i++)
-        CPU_FN(cpu_store_tile)
-        (stats.at + i * stats.col * a->real_B, stats.dtype, stats.row, stats.col, of_stats[i], 1, a->cls, rows, 1);
+    for (int i = 0; i < 2; i++) {
+        char *at = stats.at + i * stats.col * a->real_B;
+        CPU_FN(cpu_store_tile)(at, stats.dtype, stats.row, stats.col, of_stats[i], 1, a->cls, rows, 1);
+    }
 }
 
 // Of causal attention the blocks of a batch go from both ends inwards, so that ranges are of about equal work.
 kiln_status CPU_FN(cpu_kernel_flash_attention)(const struct launch *l, int64_t begin, int64_t end)
 {
-    struct forward f;
+    struct attention_forward f;
     CPU_FN(attention_start)(&f.a, l, BLOCK);
     TRY(find_room(&f));
     int64_t blocks = blocks_of(&f.a);

@@ -12,8 +12,8 @@
 enum { Q, K, V, MASK, Y, STATS, DY, DQ, DK, DV };
 enum { BLOCK = 96, UNITS = 32, PARTS_B = 64 << 20, SUM_ROWS = 64 };
 
-struct backward {
-    struct attention a;
+struct attention_backward {
+    struct attention_work a;
     int64_t parts, tiles; // of the keys of a batch
     char *shared;         // dq of each part, where there are several
     int64_t ld_scores, ld_q, ld_v, padded;
@@ -35,9 +35,9 @@ static int64_t up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-static kiln_status find_room(struct backward *f)
+static kiln_status find_room(struct attention_backward *f)
 {
-    const struct attention *a = &f->a;
+    const struct attention_work *a = &f->a;
     int64_t rows = least(a->queries, a->block), keys = least(a->keys, ATTENTION_KEYS), real_B = a->real_B;
     int64_t scores = f->ld_scores > f->ld_v ? f->ld_scores : f->ld_v;
     const int64_t sizes_B[] = {CPU_FN(attention_panels_B)(a, keys, a->width),
@@ -65,16 +65,16 @@ static kiln_status find_room(struct backward *f)
     return KILN_OK;
 }
 
-static void load(const struct attention *a, const struct gemm_matrix *m, int64_t rows, int64_t columns, char *to,
+static void load(const struct attention_work *a, const struct gemm_matrix *m, int64_t rows, int64_t columns, char *to,
                  int64_t ld)
 {
     CPU_FN(cpu_load_tile)(to, ld, a->cls, m->at, m->dtype, rows, columns, m->row, m->col);
 }
 
 // What is known of each query: from the forward pass, and the sum of dy y, for which rows lie in the tiles' memory.
-static void load_queries(struct backward *f, int64_t batch)
+static void load_queries(struct attention_backward *f, int64_t batch)
 {
-    const struct attention *a = &f->a;
+    const struct attention_work *a = &f->a;
     struct gemm_matrix stats = CPU_FN(attention_matrix)(a, STATS, batch, 0);
     load(a, &stats, a->queries, 1, f->peak, 1);
     stats.at += stats.col * cpu_dtype_size_B[stats.dtype];
@@ -85,14 +85,13 @@ static void load_queries(struct backward *f, int64_t batch)
                            dy = CPU_FN(attention_matrix)(a, DY, batch, row);
         load(a, &y, rows, a->value_width, f->scores, f->ld_v);
         load(a, &dy, rows, a->value_width, f->slopes, f->ld_v);
-        CPU_FN(attention_row_fns)
-        (a->cls)->dots(f->delta + row * a->real_B, f->scores, f->slopes, f->ld_v, rows, a->value_width);
+        a->rows->dots(f->delta + row * a->real_B, f->scores, f->slopes, f->ld_v, rows, a->value_width);
     }
 }
 
-static void take_block(struct backward *f, int64_t batch, int64_t row, int64_t key)
+static void take_block(struct attention_backward *f, int64_t batch, int64_t row, int64_t key)
 {
-    const struct attention *a = &f->a;
+    const struct attention_work *a = &f->a;
     int64_t rows = least(a->queries - row, a->block), keys = least(a->keys - key, ATTENTION_KEYS);
     int64_t seen = CPU_FN(attention_seen)(a, row, key), ld = f->ld_scores, real_B = a->real_B;
     bool cut = seen < keys;
@@ -121,8 +120,7 @@ static void take_block(struct backward *f, int64_t batch, int64_t row, int64_t k
         t.mask = CPU_FN(attention_matrix)(a, MASK, batch, row);
         t.mask.at += key * t.mask.col * cpu_dtype_size_B[t.mask.dtype];
     }
-    CPU_FN(attention_row_fns)
-    (a->cls)->slopes(&t, f->slopes, f->peak + row * real_B, f->sum + row * real_B, f->delta + row * real_B);
+    a->rows->slopes(&t, f->slopes, f->peak + row * real_B, f->sum + row * real_B, f->delta + row * real_B);
     p = (struct attention_product){keys,
                                    a->value_width,
                                    rows,
@@ -153,9 +151,9 @@ static void take_block(struct backward *f, int64_t batch, int64_t row, int64_t k
     CPU_FN(attention_multiply)(a, &p);
 }
 
-static void take_tile(struct backward *f, int64_t batch, int64_t key)
+static void take_tile(struct attention_backward *f, int64_t batch, int64_t key)
 {
-    const struct attention *a = &f->a;
+    const struct attention_work *a = &f->a;
     int64_t keys = least(a->keys - key, ATTENTION_KEYS);
     struct gemm_matrix k = CPU_FN(attention_matrix)(a, K, batch, key), v = CPU_FN(attention_matrix)(a, V, batch, key);
     struct gemm_matrix k_across = {k.at, k.col, k.row, k.dtype}, v_across = {v.at, v.col, v.row, v.dtype};
@@ -173,7 +171,7 @@ static void take_tile(struct backward *f, int64_t batch, int64_t key)
     CPU_FN(cpu_store_tile)(dv.at, dv.dtype, dv.row, dv.col, f->dv, f->ld_v, a->cls, keys, a->value_width);
 }
 
-static char *part_of(const struct backward *f, int64_t batch, int64_t part)
+static char *part_of(const struct attention_backward *f, int64_t batch, int64_t part)
 {
     return f->shared + (batch * f->parts + part) * f->a.queries * f->ld_q * f->a.real_B;
 }
@@ -181,8 +179,8 @@ static char *part_of(const struct backward *f, int64_t batch, int64_t part)
 // Of causal attention the parts of a batch go from both ends inwards, so that ranges are of about equal work.
 static kiln_status take_parts(void *user, int64_t begin, int64_t end)
 {
-    struct backward f = *(const struct backward *)user;
-    const struct attention *a = &f.a;
+    struct attention_backward f = *(const struct attention_backward *)user;
+    const struct attention_work *a = &f.a;
     TRY(find_room(&f));
     for (int64_t u = begin; u < end; u++) {
         int64_t batch = u / f.parts, i = u % f.parts, part = i % 2 ? f.parts - 1 - i / 2 : i / 2;
@@ -198,15 +196,15 @@ static kiln_status take_parts(void *user, int64_t begin, int64_t end)
     return KILN_OK;
 }
 
-static int64_t sums_of(const struct attention *a)
+static int64_t sums_of(const struct attention_work *a)
 {
     return (a->queries + SUM_ROWS - 1) / SUM_ROWS;
 }
 
 static kiln_status add_parts(void *user, int64_t begin, int64_t end)
 {
-    const struct backward *f = user;
-    const struct attention *a = &f->a;
+    const struct attention_backward *f = user;
+    const struct attention_work *a = &f->a;
     for (int64_t u = begin; u < end; u++) {
         int64_t batch = u / sums_of(a), row = u % sums_of(a) * SUM_ROWS, rows = least(a->queries - row, SUM_ROWS);
         int64_t first = row * f->ld_q;
@@ -225,9 +223,9 @@ static kiln_status add_parts(void *user, int64_t begin, int64_t end)
 }
 
 // By sizes alone.
-static void choose_parts(struct backward *f)
+static void choose_parts(struct attention_backward *f)
 {
-    const struct attention *a = &f->a;
+    const struct attention_work *a = &f->a;
     double part_B = (double)a->batches * (double)a->queries * (double)f->ld_q * (double)a->real_B;
     f->tiles = (a->keys + ATTENTION_KEYS - 1) / ATTENTION_KEYS;
     f->parts = least((UNITS + a->batches - 1) / a->batches, f->tiles);
@@ -238,8 +236,8 @@ static void choose_parts(struct backward *f)
 kiln_status CPU_FN(cpu_kernel_flash_attention_backward)(const struct launch *l, int64_t begin, int64_t end)
 {
     (void)begin, (void)end;
-    struct backward f = {0};
-    struct attention *a = &f.a;
+    struct attention_backward f = {0};
+    struct attention_work *a = &f.a;
     CPU_FN(attention_start)(a, l, BLOCK);
     int64_t wide = a->kind->tiles.columns, line = ATTENTION_ALIGN / a->real_B;
     f.ld_scores = up(least(a->keys, ATTENTION_KEYS), wide) + ATTENTION_SPARE_B / a->real_B;
