@@ -375,6 +375,10 @@ static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, u
         pick_tile(vk, l, &p);
         tile[0] = tile[1] = p.variant[2];
     }
+    if (info->by_rows) {
+        p.form.local = p.variant[2] = grid_is_small(&vk->owner->caps) ? 64 : 256;
+        p.variant[3] = vk_operands_fours(l);
+    }
     for (int i = 0; i < 3; i++) {
         if (l->extent[i] <= 0) return KILN_OK;
         groups[i] = ceil_div((uint64_t)l->extent[i], tile[i] ? tile[i] : 1);
