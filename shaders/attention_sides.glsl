@@ -2,7 +2,7 @@
 // src/ops/attention_tiles.c for the launch.
 //
 // The including text defines N_OPERANDS.
-#define N_SCALARS 5
+#define N_SCALARS 6
 #define USES_F32
 #include "args.glsl"
 layout(local_size_x_id = 0) in;
@@ -10,7 +10,7 @@ layout(local_size_x_id = 0) in;
 // Sizes of arrays, which a module has to have before it is specialised.
 const uint WIDTH = VARIANT_0 == 0 ? 64 : VARIANT_0, N_LOCAL = VARIANT_2 == 0 ? 256 : VARIANT_2;
 #define ASKED(what) ((VARIANT_1 & (what)) != 0)
-const uint BY_KEYS = 1, GIVES_A = 2, GIVES_B = 4, CAUSAL = 8, MASKED = 16, NEAR = 32;
+const uint BY_KEYS = 1, GIVES_A = 2, GIVES_B = 4, MASKED = 8, NEAR = 16;
 #define FOURS(op) ((VARIANT_3 >> (op) & 1) != 0)
 
 #define QUERIES arg_scalar_word(0)
@@ -18,6 +18,7 @@ const uint BY_KEYS = 1, GIVES_A = 2, GIVES_B = 4, CAUSAL = 8, MASKED = 16, NEAR 
 #define DEPTH_QK arg_scalar_word(4)
 #define DEPTH_V arg_scalar_word(6)
 #define SCALE arg_scalar_f32(4)
+#define AHEAD arg_scalar_i32(5)   // query m sees keys up to m + AHEAD
 const float LOG2_E = 1.4426950408889634;
 
 struct matrix { uint64_t address; int row, column; };
@@ -77,21 +78,21 @@ void store_four(const uint op, const matrix s, const uint row, const uint column
 float exponent(const matrix mask, const uint m, const uint n, const float product)
 {
     float x = product * (SCALE * LOG2_E);
-    if (ASKED(CAUSAL) && int(n) > int(m) + int(KEYS) - int(QUERIES)) return uintBitsToFloat(0xff800000u);
+    if (int(n) > int(m) + AHEAD) return uintBitsToFloat(0xff800000u);
     if (!ASKED(MASKED)) return x;
     float of_mask = element(3, mask, m, n);
     if ((operand_of(3) & 255) == DTYPE_BOOL) return of_mask != 0 ? x : uintBitsToFloat(0xff800000u);
     return x + of_mask * LOG2_E;
 }
 
-// Which part of the work is this workgroup's: a batch, TILE rows, WIDTH columns. False past the end.
-bool locate(const uint rows, const uint columns, out uint batch, out uint row, out uint column)
+// Which part of the work is this workgroup's: a batch, `tile` rows, WIDTH columns. False past the end.
+bool locate(const uint tile, const uint rows, const uint columns, out uint batch, out uint row, out uint column)
 {
-    uint parts = (columns + WIDTH - 1) / WIDTH, tiles = (rows + 63) / 64, batches = 1;
+    uint parts = (columns + WIDTH - 1) / WIDTH, tiles = (rows + tile - 1) / tile, batches = 1;
     [[unroll]] for (uint d = 0; d + 2 < RANK; d++) batches *= arg_size(d);
     uint at = group_index();
     column = at % parts * WIDTH;
-    row = at / parts % tiles * 64;
+    row = at / parts % tiles * tile;
     batch = at / parts / tiles;
     return batch < batches;
 }

@@ -1,5 +1,5 @@
 #version 460
-// y[l, e] = sum over s of the softmax over s of (scale * sum over d of q[l, d] * k[s, d], masked) * v[s, e], and of each
+// y[l, e] = sum over s of the softmax over s of (scale * sum over d of q[l, d] * k[s, d], masked) * v[s, e]; of each
 // l the exponent of its largest weight, to base 2, and the sum of weights relative to it. See attention.glsl.
 #define N_OPERANDS 6
 #include "attention_sides.glsl"
@@ -32,13 +32,13 @@ struct v_side { matrix v; uint first; };
     }
 #define STORE_FOUR(c, m, d, d_size, four) store_four(4, c.y, m, c.first + (d), c.first + (d_size), four)
 // The last key that any query of the tile sees, and one more.
-#define N_END(a, m0) (ASKED(CAUSAL) ? min((a).n_size, (m0) + TILE + (a).n_size - (a).m_size) : (a).n_size)
+#define N_END(a, m0) min((a).n_size, (m0) + TILE + uint(AHEAD))
 #include "attention.glsl"
 
 void main()
 {
     uint batch, row, column;
-    if (!locate(QUERIES, DEPTH_V, batch, row, column)) return;
+    if (!locate(TILE, QUERIES, DEPTH_V, batch, row, column)) return;
     attention a = attention(QUERIES, KEYS, DEPTH_QK, DEPTH_V - column);
     attend(matrix_of(0, batch), matrix_of(1, batch), matrix_of(3, batch), v_side(matrix_of(2, batch), column),
            result(matrix_of(4, batch), matrix_of(5, batch), column), a, row);

@@ -1,9 +1,9 @@
 // Attention, of whole sequences and of new places behind a cache.
 //
-// On the CPU it is flash_attention, where that can do it. Else it is said as the two products with a softmax between
-// that fusion looks for (fuse/attention.c). Where queries share the heads of keys, these get an axis more, over which
-// the keys are broadcast; of single queries that axis takes the place of the queries', so that the products are of
-// matrices.
+// On the CPU and on GPUs it is flash_attention, where that can do it. Else it is said as the two products with a
+// softmax between that fusion looks for (fuse/attention.c). Where queries share the heads of keys, these get an axis
+// more, over which the keys are broadcast; of single queries that axis takes the place of the queries', so that the
+// products are of matrices.
 #include "compose/composite.h"
 
 #include <math.h>
@@ -120,8 +120,9 @@ static bool goes_by_blocks(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_
     if (!is_float(q) || !is_float(k) || !is_float(v) || is_empty(q) || is_empty(k) || is_empty(v)) return false;
     if (mask && kiln_tensor_dtype(mask) != KILN_BOOL && !is_float(mask)) return false;
     if (kiln_device_get_info(kiln_tensor_device(q), &info)) return false;
-    // GPUs compute exponentials in f32 alone.
-    return !strcmp(info.kind, "cpu") || (!is_f64(q) && !is_f64(k) && !is_f64(v) && !(mask && is_f64(mask)));
+    if (!strcmp(info.kind, "cpu")) return true;
+    // GPUs compute exponentials in f32 alone; a processor that plays one makes scores as fast as it makes them again.
+    return !info.software && !is_f64(q) && !is_f64(k) && !is_f64(v) && !(mask && is_f64(mask));
 }
 
 static kiln_tensor *by_blocks(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *mask, double scale,

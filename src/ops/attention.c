@@ -61,12 +61,12 @@ static kiln_status read_heads(const struct op_call *c, int causal, int scale, in
                            c->op->in_names[i], type_string(c->in[i]).s);
     const struct type *q = c->in[0], *k = c->in[1], *v = c->in[2];
     *h = (struct attention_sizes){.l = q->dims[q->rank - 2],
-                        .s = k->dims[k->rank - 2],
-                        .d = q->dims[q->rank - 1],
-                        .e = v->dims[v->rank - 1],
-                        .causal = attr_int(c, causal) != 0,
-                        .scale = attr_float(c, scale),
-                        .batch = batch_of(q)};
+                                  .s = k->dims[k->rank - 2],
+                                  .d = q->dims[q->rank - 1],
+                                  .e = v->dims[v->rank - 1],
+                                  .causal = attr_int(c, causal) != 0,
+                                  .scale = attr_float(c, scale),
+                                  .batch = batch_of(q)};
     if (h->scale == 0) h->scale = 1 / sqrt(h->d > 0 ? (double)h->d : 1);
     TRY(check_sizes(c, h));
     TRY(add_batch(c, 1, &h->batch));

@@ -1,14 +1,16 @@
 // Attention and its gradients on a GPU, by squares of queries and keys.
 //
-// Launches have the space of attention.c's, and a workgroup for each TILE rows and WIDTH_MOST columns of a result.
-// Scalars: L S D E, the scale as f32. Variants: columns that a workgroup keeps, what is asked for (enum below).
-// attention_tiles: q, k, v, mask, y, stats. attention_grad_tiles: q, k, v, mask, stats, delta, dy, da, db; by queries
-// da is dq, by keys da is dk and db dv, each an immediate where it is not asked for. delta is the sum of y dy of a query.
+// Launches have the space of attention.c's, and a workgroup for each tile of rows and WIDTH_MOST columns of a result.
+// Scalars: L S D E, the scale as f32, how many keys more than its own number and one a query sees. Variants: columns
+// that a workgroup keeps, what is asked for (enum below), invocations. attention_tiles: q, k, v, mask, y, stats.
+// attention_grad_tiles: q, k, v, mask, stats, delta, dy, da, db; by queries da is dq, by keys da is dk and db dv, each
+// an immediate where it is not asked for. delta is the sum of y dy of a query.
 #include "ops/attention.h"
+#include "ir/grid.h"
 #include "ops/index.h"
 
-enum { TILE = 64, WIDTH_LEAST = 64, WIDTH_MOST = 128 };
-enum { BY_KEYS = 1, GIVES_A = 2, GIVES_B = 4, CAUSAL = 8, MASKED = 16, NEAR = 32 }; // as in shaders/attention_sides.glsl
+enum { TILE = 64, TILE_SMALL = 32, WIDTH_LEAST = 64, WIDTH_MOST = 128 };
+enum { BY_KEYS = 1, GIVES_A = 2, GIVES_B = 4, MASKED = 8, NEAR = 16 }; // as in shaders/attention_sides.glsl
 
 bool attention_has_tiles(const struct op_call *c, const struct lowering *lo)
 {
@@ -35,14 +37,16 @@ static bool is_near(const struct launch *l, const struct attention_sizes *h)
     return true;
 }
 
-static void finish(struct launch *l, const struct attention_sizes *h, uint32_t what, int64_t rows, int64_t columns)
+static void finish(struct launch *l, const struct attention_sizes *h, uint32_t what, int64_t tile, int64_t rows,
+                   int64_t columns)
 {
-    const int64_t scalars[] = {h->l, h->s, h->d, h->e, (int64_t)bits_f32((float)h->scale)};
+    const int64_t scalars[] = {
+        h->l, h->s, h->d, h->e, (int64_t)bits_f32((float)h->scale), h->causal ? h->s - h->l : h->s};
     int64_t batches = type_numel(&h->batch), width = width_of(columns);
     for (size_t i = 0; i < COUNT_OF(scalars); i++) launch_scalar_i(l, scalars[i]);
     l->variant[0] = (uint32_t)width;
-    l->variant[1] = what | (h->causal ? CAUSAL : 0u) | (h->mask ? MASKED : 0u) | (is_near(l, h) ? NEAR : 0u);
-    l->extent[0] = batches * ((rows + TILE - 1) / TILE) * ((columns + width - 1) / width);
+    l->variant[1] = what | (h->mask ? MASKED : 0u) | (is_near(l, h) ? NEAR : 0u);
+    l->extent[0] = batches * ((rows + tile - 1) / tile) * ((columns + width - 1) / width);
 }
 
 static kiln_status begin(const struct op_call *c, struct lowering *lo, int family, const struct attention_sizes *h,
@@ -65,7 +69,8 @@ kiln_status attention_lower_tiles(const struct op_call *c, struct lowering *lo, 
     TRY(begin(c, lo, FAMILY_attention_tiles, h, &l));
     TRY(attention_operand(&l, h, &c->vout[0], h->l, h->e, true));
     TRY(attention_operand(&l, h, &c->vout[1], h->l, STATS, true));
-    finish(&l, h, 0, h->l, h->e);
+    l.variant[2] = grid_is_small(lo->caps) ? 64 : 256;
+    finish(&l, h, 0, TILE, h->l, h->e);
     return lo->launch(lo, &l);
 }
 
@@ -78,7 +83,7 @@ static kiln_status make_delta(const struct op_call *c, struct lowering *lo, cons
     return lower_row(lo, FAMILY_attention_delta, CLASS_F32, all.rank, all.dims, 1, 2, in, delta, 0, NULL);
 }
 
-struct gradient {
+struct attention_gradient {
     uint32_t what;
     const struct view *a, *b; // results; NULL: not asked for
 };
@@ -93,7 +98,7 @@ static kiln_status give(struct launch *l, const struct attention_sizes *h, const
 }
 
 static kiln_status launch_gradient(const struct op_call *c, struct lowering *lo, const struct attention_sizes *h,
-                                   const struct view *delta, const struct gradient *g)
+                                   const struct view *delta, const struct attention_gradient *g)
 {
     struct launch l;
     bool by_keys = g->what & BY_KEYS;
@@ -105,7 +110,9 @@ static kiln_status launch_gradient(const struct op_call *c, struct lowering *lo,
     TRY(attention_operand(&l, h, &c->vin[5], h->l, h->e, false));
     TRY(give(&l, h, g->a, rows, h->d));
     TRY(give(&l, h, g->b, rows, h->e));
-    finish(&l, h, g->what | (g->a ? GIVES_A : 0u) | (g->b ? GIVES_B : 0u), rows, columns);
+    bool small = grid_is_small(lo->caps);
+    l.variant[2] = small ? 64 : 256;
+    finish(&l, h, g->what | (g->a ? GIVES_A : 0u) | (g->b ? GIVES_B : 0u), small ? TILE_SMALL : TILE, rows, columns);
     return lo->launch(lo, &l);
 }
 
@@ -115,9 +122,9 @@ kiln_status attention_lower_gradients(const struct op_call *c, struct lowering *
     struct view delta;
     const struct view *dq = &c->vout[0], *dk = &c->vout[1], *dv = &c->vout[2];
     TRY(make_delta(c, lo, h, &delta));
-    TRY(launch_gradient(c, lo, h, &delta, &(struct gradient){0, dq, NULL}));
+    TRY(launch_gradient(c, lo, h, &delta, &(struct attention_gradient){0, dq, NULL}));
     if (h->d <= WIDTH_LEAST && h->e <= WIDTH_LEAST)
-        return launch_gradient(c, lo, h, &delta, &(struct gradient){BY_KEYS, dk, dv});
-    TRY(launch_gradient(c, lo, h, &delta, &(struct gradient){BY_KEYS, dk, NULL}));
-    return launch_gradient(c, lo, h, &delta, &(struct gradient){BY_KEYS, NULL, dv});
+        return launch_gradient(c, lo, h, &delta, &(struct attention_gradient){BY_KEYS, dk, dv});
+    TRY(launch_gradient(c, lo, h, &delta, &(struct attention_gradient){BY_KEYS, dk, NULL}));
+    return launch_gradient(c, lo, h, &delta, &(struct attention_gradient){BY_KEYS, NULL, dv});
 }
