@@ -4,12 +4,12 @@
 //     by queries   dq[l, d] = scale * sum over s of ds[l, s] * k[s, d]
 //     by keys      dk[s, d] = scale * sum over l of ds[l, s] * q[l, d],  dv[s, e] = sum over l of p[l, s] * dy[l, e]
 //
-// Both are one thing with the sides changed over: a workgroup of SIDE x SIDE keeps TILE rows of a result, and walks along
-// the other side in steps of TILE. Of each square it makes the products, x = a1 b1^T and t = a2 b2^T, slice by slice
-// through shared memory; then the weights, which go through shared memory too; and adds their products with rows of
-// b1 and b2 to the results: an invocation has 4 x 4 of the square, and of the results the same rows and every SIDE-th
-// group of four columns. Squares that causal attention does not see are left out. Sums run in order: the same bits from run to
-// run.
+// Both are one thing with the sides changed over: a workgroup of SIDE x SIDE keeps TILE rows of a result, and walks
+// along the other side in steps of TILE. Of each square it makes the products, x = a1 b1^T and t = a2 b2^T, slice by
+// slice through shared memory; then the weights, which go through shared memory too; and adds their products with rows
+// of b1 and b2 to the results: an invocation has 4 x 4 of the square, and of the results the same rows and every
+// SIDE-th group of four columns. Squares that causal attention does not see are left out. Sums run in order: the same
+// bits from run to run.
 #define N_OPERANDS 9
 #include "attention_sides.glsl"
 
