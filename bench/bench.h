@@ -133,6 +133,7 @@ struct row {
     double launches, submits, waits;
     double idle_waits, wasted_launches; // of a call by itself
     double kernels, moved_B;            // of a program: made of its graph, and the bytes that its launches move
+    double growth_B;                    // growth.c; else NaN
     double slower;                      // captured: its time over the eager one's, where that is marked; else NaN
     double cpu_ns;                      // of the calling thread, an op or, captured, a launch
     double driver_ns;                   // first_call on Vulkan: of the time, what the driver took to create pipelines
@@ -144,12 +145,21 @@ struct row {
 
 struct plan {
     const char *device, *filter, *group, *size;
-    bool memory;
+    bool memory, growth;
     bool modes[MODE_COUNT];
     double budget_s; // of timed runs, a row
 };
 
+// A document of another run.
+enum { MOST_BESIDE = 16 };
+struct beside {
+    const char *path;
+    struct json *document; // owned
+};
+
 struct report {
+    struct beside beside[MOST_BESIDE];
+    int n_beside;
     char device[192], driver[192];
     const char *size;
     unsigned threads;
@@ -158,6 +168,9 @@ struct report {
 };
 struct row *report_add(struct report *r, const char *name, const char *mode); // NULL when memory is out
 void report_free(struct report *r);
+double row_share(const struct row *r); // of its ceiling; NaN without one
+bool beside_load(struct report *r);    // false: told on stderr
+void beside_free(struct report *r);
 
 // measure.c
 double now_ns(void);
@@ -198,6 +211,9 @@ struct first_call {
 bool run_child(const char *const *arguments, const char *cache, void *told, size_t told_B, double *time_ns);
 void sort_times(double *times, int n);
 void take_times(struct row *out, double *times, int n); // sorts them
+// growth.c: memory instead of times; the filter of the child is the name of the row
+void measure_growth(const struct plan *p, const struct bench_case *c, enum mode m, struct row *out);
+int growth_child(const struct plan *p, const char *mode);
 // files.c: reading a file of graphs with 100 MB of weights.
 process_fn measure_import;
 // busy.c: mlp_step while two other processes want each processor.
@@ -211,9 +227,14 @@ extern const char *const memory_keys[6];
 // write.c
 void write_row(const struct row *r, FILE *f); // one line of text
 void write_json(const struct report *r, FILE *f);
+void write_json_string(const char *s, FILE *f);
+
+// page.c
 void write_html(const struct report *r, FILE *f);
 void write_roofline(const struct report *r, FILE *f); // roofline.c
-void write_json_string(const char *s, FILE *f);
+void write_beside(const struct report *r, FILE *f);   // beside.c
+void write_escaped(const char *s, FILE *f);
+void write_cell(double v, double scale, const char *unit, FILE *f);
 
 // compare.c: prints ratios, peer time over ours. 0, or 1 after a message on stderr.
 int compare(const char *peer_path, const char *own_path, FILE *f);

@@ -32,7 +32,7 @@ static char *read_all(const char *path)
     return NULL;
 }
 
-static struct json *load(const char *path)
+struct json *document_load(const char *path)
 {
     errno = 0;
     char *text = read_all(path), why[128] = "";
@@ -49,8 +49,7 @@ static struct json *load(const char *path)
     return NULL;
 }
 
-// The fastest mode of a row; NULL when the document has none with a time.
-static const struct json *best_mode(const struct json *document, const char *name)
+const struct json *document_best(const struct json *document, const char *name)
 {
     const struct json *best = NULL;
     for (const struct json *r = json_get(document, "rows")->first; r; r = r->next) {
@@ -84,7 +83,7 @@ static bool is_repeated(const struct json *document, const struct json *row)
 static double print_ratio(const struct json *peer, const struct json *own, const struct json *row, FILE *f)
 {
     const char *name = json_text(row, "name");
-    const struct json *ours = best_mode(own, name), *theirs = best_mode(peer, name);
+    const struct json *ours = document_best(own, name), *theirs = document_best(peer, name);
     double own_ns = ours ? json_number(ours, "time_ns") : NAN, peer_ns = theirs ? json_number(theirs, "time_ns") : NAN;
     if (!ours)
         fprintf(f, "%-18s %-8s failed: %s\n", name, json_text(row, "mode"), json_text(row, "error"));
@@ -98,7 +97,7 @@ static double print_ratio(const struct json *peer, const struct json *own, const
 
 int compare(const char *peer_path, const char *own_path, FILE *f)
 {
-    struct json *peer = load(peer_path), *own = peer ? load(own_path) : NULL;
+    struct json *peer = document_load(peer_path), *own = peer ? document_load(own_path) : NULL;
     double log_sum = 0;
     int n = 0;
     if (own) print_heading(peer, own, f);

@@ -22,9 +22,12 @@ static const char usage[] =
     "                 attention, call, loop, net; all: of each, without the rows about the process\n"
     "  --budget S     seconds of timed runs a row (1)\n"
     "  --memory       also train_10000: figures of the heap after 100 and 10,000 small steps of training\n"
+    "  --growth       instead of times: memory that a new process takes over ten calls at most, beside what it had\n"
     "  --list         print the names of the rows and exit\n"
     "  --json FILE    write the figures as JSON; - is standard output\n"
-    "  --html FILE    write them as a page\n"
+    "  --html FILE    write them as a page, with a plot of what limits them\n"
+    "  --beside FILE  on the page: ratios to the JSON document of a peer, or how times changed since one of this\n"
+    "                 program; may be given again\n"
     "  --compare A B  print the ratio of two JSON files row by row, A's time over B's, each in its best mode, and the\n"
     "                 geometric mean\n"
     "  --version      print the version and exit\n"
@@ -85,7 +88,10 @@ static bool run_case(const struct plan *p, kiln_device *dev, const struct bench_
         if (!p->modes[m]) continue;
         struct row *r = report_add(report, c->name, mode_name(m));
         if (!r) return false;
-        measure_case(p, dev, c, m, r);
+        if (p->growth)
+            measure_growth(p, c, m, r);
+        else
+            measure_case(p, dev, c, m, r);
         if (m == MODE_EAGER && !r->error[0]) eager_ns = r->time_ns;
         mark_slower(r, m, eager_ns);
         ok &= show(r);
@@ -118,7 +124,7 @@ static bool run_rows(const struct plan *p, kiln_device *dev, bool on_cpu, struct
     bool ok = true;
     for (int i = 0; i < bench_case_count; i++)
         if (chosen_case(p, &bench_cases[i])) ok &= run_case(p, dev, &bench_cases[i], report);
-    return (p->group || run_processes(p, dev, on_cpu, report)) && ok;
+    return (p->group || p->growth || run_processes(p, dev, on_cpu, report)) && ok;
 }
 
 static bool fail_to_write(const char *path)
@@ -145,30 +151,31 @@ static bool write_file(const char *path, const struct report *r, void (*write)(c
     return ok || fail_to_write(path);
 }
 
-static int run(const struct plan *p, const char *json, const char *html)
+static int run(const struct plan *p, struct report *report, const char *json, const char *html)
 {
     progress = json && !strcmp(json, "-") ? stderr : stdout;
     kiln_device_info info = {.size = sizeof info};
+    report->size = p->size;
+    if (!beside_load(report)) return 1;
     if (!may_write(json) || !may_write(html)) return 1;
     kiln_device *dev = kiln_device_open(p->device);
     if (!dev || kiln_device_get_info(dev, &info)) {
         fprintf(stderr, "kiln-bench: %s\n", kiln_error_message());
         return 1;
     }
-    struct report report = {.size = p->size, .threads = info.threads};
-    snprintf(report.device, sizeof report.device, "%s: %s", info.kind, info.name);
-    snprintf(report.driver, sizeof report.driver, "%s", info.driver);
-    fprintf(progress, "%s, %s, size %s\n", report.device, report.driver, report.size);
+    report->threads = info.threads;
+    snprintf(report->device, sizeof report->device, "%s: %s", info.kind, info.name);
+    snprintf(report->driver, sizeof report->driver, "%s", info.driver);
+    fprintf(progress, "%s, %s, size %s\n", report->device, report->driver, report->size);
     kiln_seed(dev, 0);
-    bool ok = run_rows(p, dev, !strcmp(info.kind, "cpu"), &report);
-    if (!report.n_rows) {
+    bool ok = run_rows(p, dev, !strcmp(info.kind, "cpu"), report);
+    if (!report->n_rows) {
         fprintf(stderr, "kiln-bench: no row matches \"%s\"\n", p->filter ? p->filter : "*");
         ok = false;
     } else {
-        ok &= write_file(json, &report, write_json);
-        ok &= write_file(html, &report, write_html);
+        ok &= write_file(json, report, write_json);
+        ok &= write_file(html, report, write_html);
     }
-    report_free(&report);
     kiln_device_close(&dev);
     return ok ? 0 : 1;
 }
@@ -181,9 +188,17 @@ static int reject(const char *what, const char *value)
 
 struct request {
     struct plan plan;
+    struct report report;
     const char *json, *html, *peer;
     bool list;
 };
+
+static int add_beside(struct report *r, const char *path)
+{
+    if (r->n_beside == MOST_BESIDE) return 1 + reject("too many documents beside:", path);
+    r->beside[r->n_beside++].path = path;
+    return 0;
+}
 
 // "eager,jit": false for a name that is no mode, and for none.
 static bool take_modes(const char *list, bool *modes)
@@ -222,9 +237,12 @@ static int take_option(int c, struct request *q)
         if (!(q->plan.budget_s > 0)) return 1 + reject("not a number of seconds:", optarg);
         break;
     case 'M': q->plan.memory = true; break;
+    case 'W': q->plan.growth = true; break;
+    case 'R': return 1 + growth_child(&q->plan, optarg);
     case 'l': q->list = true; break;
     case 'j': q->json = optarg; break;
     case 'H': q->html = optarg; break;
+    case 'B': return add_beside(&q->report, optarg);
     case 'c': q->peer = optarg; break;
     case 'C': return 1 + cold_child();
     case 'F': return 1 + first_call_child(q->plan.device, optarg);
@@ -241,8 +259,9 @@ int main(int argc, char **argv)
     static const struct option names[] = {
         {"device", 1, NULL, 'd'},      {"size", 1, NULL, 's'},      {"modes", 1, NULL, 'm'},
         {"filter", 1, NULL, 'f'},      {"group", 1, NULL, 'g'},     {"budget", 1, NULL, 'b'},
-        {"memory", 0, NULL, 'M'},      {"list", 0, NULL, 'l'},      {"json", 1, NULL, 'j'},
-        {"html", 1, NULL, 'H'},        {"compare", 1, NULL, 'c'},   {"cold-child", 0, NULL, 'C'},
+        {"memory", 0, NULL, 'M'},      {"growth", 0, NULL, 'W'},    {"growth-child", 1, NULL, 'R'},
+        {"list", 0, NULL, 'l'},        {"json", 1, NULL, 'j'},      {"html", 1, NULL, 'H'},
+        {"compare", 1, NULL, 'c'},     {"beside", 1, NULL, 'B'},    {"cold-child", 0, NULL, 'C'},
         {"first-child", 1, NULL, 'F'}, {"gpt-child", 0, NULL, 'G'}, {"version", 0, NULL, 'v'},
         {"help", 0, NULL, 'h'},        {NULL, 0, NULL, 0}};
     struct request q = {.plan = {.size = "small", .budget_s = 1, .modes = {true, true}}};
@@ -255,5 +274,9 @@ int main(int argc, char **argv)
         return compare(q.peer, argv[optind], stdout);
     }
     if (optind < argc) return reject("unexpected argument", argv[optind]);
-    return q.list ? list_rows(&q.plan) : run(&q.plan, q.json, q.html);
+    if (q.list) return list_rows(&q.plan);
+    int status = run(&q.plan, &q.report, q.json, q.html);
+    beside_free(&q.report);
+    report_free(&q.report);
+    return status;
 }

@@ -1,4 +1,4 @@
-// Rows as text, as JSON, as a page.
+// Rows as text and as JSON.
 #include "bench.h"
 
 #include <math.h>
@@ -27,6 +27,7 @@ struct row *report_add(struct report *r, const char *name, const char *mode)
                         .wasted_launches = NAN,
                         .kernels = NAN,
                         .moved_B = NAN,
+                        .growth_B = NAN,
                         .slower = NAN,
                         .cpu_ns = NAN,
                         .driver_ns = NAN,
@@ -42,7 +43,7 @@ void report_free(struct report *r)
     *r = (struct report){0};
 }
 
-static double share(const struct row *r)
+double row_share(const struct row *r)
 {
     return r->ceiling_ns / r->time_ns;
 }
@@ -51,6 +52,10 @@ void write_row(const struct row *r, FILE *f)
 {
     if (r->error[0]) {
         fprintf(f, "%-18s %-6s failed: %s\n", r->name, r->mode, r->error);
+        return;
+    }
+    if (!isnan(r->growth_B)) {
+        fprintf(f, "%-18s %-6s %12.2f MB more at most\n", r->name, r->mode, r->growth_B / 1e6);
         return;
     }
     fprintf(f, "%-18s %-6s %12.4f ms  min %12.4f  p90 %12.4f  %4d runs", r->name, r->mode, r->time_ns / 1e6,
@@ -62,7 +67,7 @@ void write_row(const struct row *r, FILE *f)
         fprintf(f, "  %.0f ns/%s of the thread, %.1f submits, %.1f waits", r->cpu_ns,
                 strcmp(r->mode, "jit") ? "op" : "launch", r->submits, r->waits);
     if (!isnan(r->driver_ns)) fprintf(f, "  of it the driver %.4f", r->driver_ns / 1e6);
-    if (!isnan(share(r))) fprintf(f, "  %3.0f%% of %s", 100 * share(r), ceiling_name(r->ceiling));
+    if (!isnan(row_share(r))) fprintf(f, "  %3.0f%% of %s", 100 * row_share(r), ceiling_name(r->ceiling));
     if (!isnan(r->slower)) fprintf(f, "  SLOWER than eager: %.2f times its time", r->slower);
     fputc('\n', f);
     for (int i = 0; r->has_extra && i < 6; i++) fprintf(f, "    %-24s %.0f\n", memory_keys[i], r->extra[i]);
@@ -107,6 +112,7 @@ static void write_json_row(const struct row *r, FILE *f)
         fprintf(f, "}");
         return;
     }
+    if (!isnan(r->growth_B)) write_number("growth_B", r->growth_B, f);
     write_number("time_ns", r->time_ns, f);
     write_number("min_ns", r->min_ns, f);
     write_number("p90_ns", r->p90_ns, f);
@@ -127,7 +133,7 @@ static void write_json_row(const struct row *r, FILE *f)
     if (!isnan(r->driver_ns)) write_number("driver_ns", r->driver_ns, f);
     fprintf(f, ", \"ceiling\": \"%s\"", ceiling_name(r->ceiling));
     write_number("ceiling_ns", r->ceiling_ns, f);
-    write_number("share", share(r), f);
+    write_number("share", row_share(r), f);
     for (int i = 0; r->has_extra && i < 6; i++) write_number(memory_keys[i], r->extra[i], f);
     fprintf(f, "}");
 }
@@ -144,85 +150,4 @@ void write_json(const struct report *r, FILE *f)
         fprintf(f, "%s\n", i + 1 < r->n_rows ? "," : "");
     }
     fprintf(f, " ]}\n");
-}
-
-// --- HTML
-
-static void write_escaped(const char *s, FILE *f)
-{
-    for (; *s; s++) {
-        if (*s == '<')
-            fputs("&lt;", f);
-        else if (*s == '>')
-            fputs("&gt;", f);
-        else if (*s == '&')
-            fputs("&amp;", f);
-        else
-            fputc(*s, f);
-    }
-}
-
-static void write_cell(double v, double scale, const char *unit, FILE *f)
-{
-    if (isfinite(v))
-        fprintf(f, "<td>%.4g%s</td>", v * scale, unit);
-    else
-        fputs("<td></td>", f);
-}
-
-static void write_html_row(const struct row *r, FILE *f)
-{
-    fputs("<tr><th>", f);
-    write_escaped(r->name, f);
-    fprintf(f, "</th><td>%s</td>", r->mode);
-    if (r->error[0]) {
-        fputs("<td colspan=8 class=error>", f);
-        write_escaped(r->error, f);
-        fputs("</td></tr>\n", f);
-        return;
-    }
-    write_cell(r->time_ns, 1e-6, "", f);
-    write_cell(r->min_ns, 1e-6, "", f);
-    write_cell(r->p90_ns, 1e-6, "", f);
-    fprintf(f, "<td>%d</td>", r->runs);
-    write_cell(r->launches, 1, "", f);
-    write_cell(r->bytes > 0 ? r->bytes / r->time_ns : NAN, 1, "", f);
-    write_cell(r->flops > 0 ? r->flops / r->time_ns : NAN, 1, "", f);
-    if (isfinite(share(r))) {
-        double width = share(r) < 1 ? share(r) : 1;
-        fprintf(f, "<td class=bar><i style=\"width:%.0f%%\"></i>%.0f%% of %s</td></tr>\n", 100 * width, 100 * share(r),
-                ceiling_name(r->ceiling));
-    } else {
-        fputs("<td></td></tr>\n", f);
-    }
-}
-
-void write_html(const struct report *r, FILE *f)
-{
-    fputs(
-        "<!doctype html><meta charset=utf-8><title>kiln-bench</title>\n"
-        "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:.2em .7em;"
-        "text-align:right;border-bottom:1px solid var(--grid)}th{text-align:left}.error{color:#a00;text-align:left}"
-        ".bar{position:relative;min-width:9em}.bar i{position:absolute;left:0;top:.15em;bottom:.15em;"
-        "background:var(--bar);z-index:-1}"
-        ":root{color-scheme:light dark;--bar:#cde;--eager:#c60;--jit:#06c;--ink:#222;--grid:#ddd}"
-        "@media(prefers-color-scheme:dark){:root{--bar:#345;--eager:#fa5;--jit:#6bf;--ink:#ddd;--grid:#444}"
-        "body{background:#181a1b;color:#ddd}}svg{max-width:100%}svg text{font:12px sans-serif;fill:var(--ink)}"
-        ".grid{stroke:var(--grid)}.roof{stroke:var(--ink);stroke-width:2;fill:none}circle.eager{fill:var(--eager)}"
-        "circle.jit{fill:var(--jit)}.key{display:inline-block;width:.7em;height:.7em;border-radius:50%;margin-left:1em}"
-        ".key.eager{background:var(--eager)}.key.jit{background:var(--jit)}"
-        ".key.line{height:2px;width:1.4em;border-radius:0;background:var(--ink);vertical-align:middle}</"
-        "style>\n<h1>kiln-bench</h1>\n<p>",
-        f);
-    write_escaped(r->device, f);
-    fputs(", ", f);
-    write_escaped(r->driver, f);
-    fprintf(f, ", size %s, %u threads</p>\n", r->size, r->threads);
-    write_roofline(r, f);
-    fputs(
-        "<table>\n<tr><th>row</th><th>mode</th><th>median, ms</th><th>min</th>"
-        "<th>90 %</th><th>runs</th><th>launches</th><th>GB/s</th><th>GFLOP/s</th><th>share of the ceiling</th></tr>\n",
-        f);
-    for (int i = 0; i < r->n_rows; i++) write_html_row(&r->rows[i], f);
-    fputs("</table>\n", f);
 }

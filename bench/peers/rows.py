@@ -5,6 +5,7 @@ Times are medians of several runs after a warm-up, in nanoseconds for one call.
 import argparse
 import json
 import math
+import os
 import statistics
 import sys
 import time
@@ -17,6 +18,7 @@ ap.add_argument("--modes", default="eager,compile")
 ap.add_argument("--filter", default="")
 ap.add_argument("--group", default="", help="only rows of this family")
 ap.add_argument("--budget", type=float, default=1.0, help="seconds of timed runs for a row")
+ap.add_argument("--growth", action="store_true", help="memory of a new process over ten calls, instead of times")
 args = ap.parse_args()
 big = args.size == "large"
 
@@ -68,6 +70,34 @@ def measure(once, fn, inputs):
                 first_ns=first)
 
 
+def status_B(key):
+    """A figure of this process's memory."""
+    with open("/proc/self/status") as f:
+        return next(1024 * int(line.split()[1]) for line in f if line.startswith(key))
+
+
+def growth(once, prepare, fn, make_inputs):
+    """In a process of its own: the peak of resident memory over ten calls, less what the inputs left resident."""
+    readable, writable = os.pipe()
+    child = os.fork()
+    if not child:
+        inputs, called = make_inputs(), prepare(fn)
+        with open("/proc/self/clear_refs", "w") as f:
+            f.write("5")
+        before = status_B("VmRSS:")
+        for _ in range(10):
+            once(called, inputs)
+        os.write(writable, str(status_B("VmHWM:") - before).encode())
+        os._exit(0)
+    os.close(writable)
+    with os.fdopen(readable) as f:
+        text = f.read()
+    os.waitpid(child, 0)
+    if not text:
+        raise RuntimeError("the process ended")
+    return dict(growth_B=int(text))
+
+
 def report(framework, device, once, prepare):
     """prepare(fn, compiled) is what is called for a case."""
     rows = []
@@ -79,6 +109,10 @@ def report(framework, device, once, prepare):
             if mode == "compile" and (name == "dispatch_1000" or (name == "scan_1000" and framework.startswith("torch"))):
                 continue
             try:
+                if args.growth:
+                    rows.append(dict(name=name, group=family, mode=mode, **growth(
+                        once, lambda fn: prepare(fn, mode == "compile"), fn, make_inputs)))
+                    continue
                 inputs = make_inputs() if inputs is None else inputs
                 row = measure(once, prepare(fn, mode == "compile"), inputs)
             except Exception as e:  # a peer that cannot run a case says so, and the comparison shows a gap

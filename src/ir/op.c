@@ -104,6 +104,15 @@ static const struct type *product_type(uint8_t which, const struct type *const *
     return which == PRODUCTS_RESULT ? out : in[which];
 }
 
+// Of each query and key so many products of the width of keys, and of values.
+static double attention(const struct type *const *in, const struct type *out, double of_keys, double of_values)
+{
+    const struct type *k = in[1], *v = in[2];
+    double queries = 1, keys = (double)k->dims[k->rank - 2];
+    for (int d = 0; d < out->rank - 1; d++) queries *= (double)out->dims[d];
+    return queries * keys * (of_keys * (double)k->dims[k->rank - 1] + of_values * (double)v->dims[v->rank - 1]);
+}
+
 double op_multiply_adds(const struct op *op, const struct type *const *in, const struct type *out)
 {
     const struct op_products *p = &op->products;
@@ -111,6 +120,8 @@ double op_multiply_adds(const struct op *op, const struct type *const *in, const
     case PRODUCTS_MATRICES: return elements(out, 0) * (double)in[0]->dims[in[0]->rank - 1];
     case PRODUCTS_IMAGES:
         return elements(product_type(p->grid, in, out), 0) * elements(product_type(p->weight, in, out), 1);
+    case PRODUCTS_ATTENTION: return attention(in, out, 1, 1);
+    case PRODUCTS_ATTENTION_GRAD: return attention(in, out, 3, 2);
     default: return 0;
     }
 }

@@ -129,7 +129,13 @@ struct op_indexed {
 
 // An op that multiplies and adds: matrices, over the last dimension of input 0; or a weight [O, ...] at each place of a
 // grid [N, O, H, W], which are inputs, or PRODUCTS_RESULT.
-enum op_products_kind { PRODUCTS_NONE, PRODUCTS_MATRICES, PRODUCTS_IMAGES };
+enum op_products_kind {
+    PRODUCTS_NONE,
+    PRODUCTS_MATRICES,
+    PRODUCTS_IMAGES,
+    PRODUCTS_ATTENTION,     // of q, k and v, which come first
+    PRODUCTS_ATTENTION_GRAD // the same, with scores and weights made again
+};
 #define PRODUCTS_RESULT 15
 struct op_products {
     uint8_t kind; // enum op_products_kind

@@ -254,6 +254,59 @@ void emit_tiles(struct emitter *e)
     }
 }
 
+// --- steps ---
+
+static LLVMValueRef gathered(struct emitter *e, const struct walker *walker, LLVMTypeRef type, unsigned size_B,
+                             LLVMValueRef more, LLVMValueRef mask)
+{
+    LLVMTypeRef vector = emit_vector(type, e->width);
+    LLVMValueRef at = lane_addresses(e, walker, type, size_B, more);
+    LLVMValueRef args[] = {at, LLVMConstInt(e->i32, size_B, false), mask ? mask : all_lanes(e, e->width),
+                           LLVMConstNull(vector)};
+    LLVMTypeRef types[] = {vector, LLVMTypeOf(at)};
+    return emit_call(e, "llvm.masked.gather", types, 2, args, 4);
+}
+
+// Every second element: half of two vectors, of which the other one ends with the last element that is wanted.
+static LLVMValueRef seconds(struct emitter *e, const struct walker *walker, LLVMTypeRef type, unsigned size_B)
+{
+    int w = e->width;
+    LLVMTypeRef vector = emit_vector(type, w);
+    LLVMValueRef v[2], order[64];
+    LLVMValueRef at =
+        emit_at(e, emit_load(e, e->bytes, walker->slot), LLVMBuildMul(e->b, e->lane, walker->step[e->lanes_dim], ""));
+    for (int i = 0; i < 2; i++) {
+        v[i] = LLVMBuildLoad2(e->b, vector,
+                              emit_typed(e, i ? emit_at(e, at, emit_int(e, (w - 1) * size_B)) : at, vector), "");
+        LLVMSetAlignment(v[i], size_B);
+    }
+    for (int lane = 0; lane < w; lane++)
+        order[lane] = LLVMConstInt(e->i32, (unsigned long long)(2 * lane < w ? 2 * lane : 2 * lane + 1), false);
+    return LLVMBuildShuffleVector(e->b, v[0], v[1], LLVMConstVector(order, (unsigned)w), "");
+}
+
+// Lanes at a step that is known when it runs. A gather takes each from its own address; steps of two elements, as of
+// every second column, are worth a question.
+static LLVMValueRef load_steps(struct emitter *e, const struct walker *walker, LLVMTypeRef type, unsigned size_B)
+{
+    LLVMTypeRef vector = emit_vector(type, e->width);
+    LLVMValueRef slot = emit_slot(e, vector);
+    LLVMBasicBlockRef two = LLVMAppendBasicBlockInContext(e->context, e->fn, "seconds");
+    LLVMBasicBlockRef any = LLVMAppendBasicBlockInContext(e->context, e->fn, "gathered");
+    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(e->context, e->fn, "loaded");
+    LLVMValueRef is_two =
+        LLVMBuildICmp(e->b, LLVMIntEQ, walker->step[e->lanes_dim], emit_int(e, 2 * (int64_t)size_B), "");
+    LLVMBuildCondBr(e->b, is_two, two, any);
+    LLVMPositionBuilderAtEnd(e->b, two);
+    emit_store(e, seconds(e, walker, type, size_B), slot);
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, any);
+    emit_store(e, gathered(e, walker, type, size_B, NULL, NULL), slot);
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, done);
+    return emit_load(e, vector, slot);
+}
+
 static LLVMValueRef load_lanes(struct emitter *e, int node, const struct walker *walker, LLVMTypeRef type,
                                unsigned size_B, LLVMValueRef more, LLVMValueRef where)
 {
@@ -278,11 +331,8 @@ static LLVMValueRef load_lanes(struct emitter *e, int node, const struct walker 
         LLVMTypeRef types[] = {vector, LLVMTypeOf(at)};
         return emit_call(e, "llvm.masked.load", types, 2, args, 4);
     }
-    LLVMValueRef at = lane_addresses(e, walker, type, size_B, more);
-    LLVMValueRef args[] = {at, LLVMConstInt(e->i32, size_B, false), mask ? mask : all_lanes(e, w),
-                           LLVMConstNull(vector)};
-    LLVMTypeRef types[] = {vector, LLVMTypeOf(at)};
-    return emit_call(e, "llvm.masked.gather", types, 2, args, 4);
+    if (!mask && !more && e->lanes_dim >= 0 && walker->moves[e->lanes_dim]) return load_steps(e, walker, type, size_B);
+    return gathered(e, walker, type, size_B, more, mask);
 }
 
 LLVMValueRef emit_access_load(struct emitter *e, int node)

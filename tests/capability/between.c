@@ -162,14 +162,16 @@ static bool compare(kiln_device *dev, struct between *b, kiln_dtype dtype, kiln_
     return fine;
 }
 
-// Whether the op takes this dtype. If not, it says so itself, and captures say the same.
+// Whether the op takes this dtype. If not, it says so itself, or the one that its inputs come from, whose name its own
+// begins with; and captures say the same.
 static bool is_taken(kiln_device *dev, struct between *b, kiln_dtype dtype, kiln_tensor *const *in)
 {
     kiln_tensor *out[OUTPUTS];
     const char *op = b->s->rows[0]->name, *d = kiln_dtype_name(dtype);
     if (call(dev, b, NULL, in, out)) return true;
     kiln_status status = kiln_error();
-    if (strncmp(kiln_error_message(), op, strlen(op))) return complain("%s, %s:", b->s->name, d);
+    if (strncmp(kiln_error_message(), op, strcspn(kiln_error_message(), ":")))
+        return complain("%s, %s:", b->s->name, d);
     kiln_error_clear();
     for (size_t way = 0; way < 3; way++) {
         kiln_function *f = kiln_jit(between_of, b, KILN_JIT(.capture = ways[way].capture));

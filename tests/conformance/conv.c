@@ -73,6 +73,52 @@ static void forward(const char *op, const struct conv_case *c, int dtype, enum h
     kiln_scope_end(&scope);
 }
 
+// Large enough that 2 x 2 results come of fewer products, with odd sides, channels and outputs.
+static const struct conv_case square_cases[] = {
+    {1, 33, 33, 35, 34, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}, true},
+    {1, 33, 31, 47, 35, {{3, 3}, {1, 1}, {0, 0}, {1, 1}, 1, false, false}, false},
+    {2, 66, 26, 27, 70, {{3, 3}, {1, 1}, {2, 1}, {1, 1}, 2, false, false}, true},
+};
+enum { SQUARE_CASES = sizeof square_cases / sizeof square_cases[0] };
+
+// A pixel, and then a weight, from which sums with its neighbours would not come back: results beside its own stay as
+// exact as without it.
+static void odd_squares(const char *op, float odd, bool weight)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    const struct conv_case *c = &square_cases[0];
+    struct host x, w, scale;
+    random_tensor(&x, KILN_F32, 4, (const int64_t[]){c->n, c->c, c->h, c->w}, LAYOUT_CONTIGUOUS, -2, 2);
+    random_tensor(&w, KILN_F32, 4, (const int64_t[]){c->o, c->c, 3, 3}, LAYOUT_CONTIGUOUS, -1, 1);
+    if (weight)
+        w.v[5 * c->c * 9 + 13] = odd;
+    else
+        x.v[7 * c->h * c->w + 12 * c->w + 17] = odd;
+    struct host want = reference_conv2d(&x, &w, NULL, &c->k, KILN_F32, &scale);
+    kiln_tensor *y = kiln_conv2d(host_tensor(suite.dev, &x, LAYOUT_CONTIGUOUS),
+                                 host_tensor(suite.dev, &w, LAYOUT_CONTIGUOUS), KILN_CONV2D(.padding = {1, 1}));
+    check_values(y, &want, &scale, taps(c) / 4 + 4,
+                 case_text(op, &x, LAYOUT_CONTIGUOUS, weight ? "odd weight" : "odd pixel"));
+    host_free(&x);
+    host_free(&w);
+    host_free(&want);
+    host_free(&scale);
+    kiln_scope_end(&scope);
+}
+
+static void squares(const char *op)
+{
+    for (int i = 0; i < SQUARE_CASES && !suite.sparse; i++) {
+        forward(op, &square_cases[i], KILN_F32, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS);
+        if (i == 1) forward(op, &square_cases[i], KILN_F16, LAYOUT_ROTATED, LAYOUT_STEP);
+    }
+    for (int weight = 0; weight < 2 && !suite.sparse; weight++) {
+        odd_squares(op, NAN, weight);
+        odd_squares(op, INFINITY, weight);
+        odd_squares(op, 3e38F, weight);
+    }
+}
+
 static void backward(const char *op, const struct conv_case *c, int dtype, enum host_layout l1, enum host_layout l2,
                      bool by_weight)
 {
@@ -117,6 +163,7 @@ void conform_conv2d(const char *op)
         forward(op, &conv_cases[3], KILN_F32, LAYOUT_CONTIGUOUS, (enum host_layout)l);
         forward(op, &conv_cases[5], KILN_F32, (enum host_layout)l, (enum host_layout)l);
     }
+    squares(op);
     kiln_tensor *x = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(1, 3, 5, 5)),
                 *w = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(4, 2, 3, 3));
     kiln_tensor *big = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(4, 3, 7, 7)),
@@ -144,6 +191,8 @@ static void conv_backward(const char *op, bool by_weight)
         for (int i = 0; i < CONV_CASES; i++)
             if (dtype == KILN_F32 || !thinned(i + 2 * dtype, 5))
                 backward(op, &conv_cases[i], dtype, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS, by_weight);
+    for (int i = 0; i < SQUARE_CASES && !by_weight && !suite.sparse; i++)
+        backward(op, &square_cases[i], KILN_F32, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS, false);
     for (int l = 1; l < LAYOUT_COUNT; l++) {
         backward(op, &conv_cases[2], KILN_F32, (enum host_layout)l, LAYOUT_CONTIGUOUS, by_weight);
         backward(op, &conv_cases[3], KILN_F32, LAYOUT_CONTIGUOUS, (enum host_layout)l, by_weight);

@@ -2,30 +2,10 @@
 // strides, dilation, groups, dtypes; the same bits again and on any number of threads; for the instruction set that
 // KILN_CPU_ISA names.
 #include "base/float16.h"
-#include <kiln/kiln.h>
+#include "device/cpu_fixture.h"
 
 #include <math.h>
 #include <omp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static kiln_device *dev;
-
-static int open_device(void **state)
-{
-    dev = kiln_device_open("cpu");
-    return dev ? 0 : -1;
-}
-
-static int close_device(void **state)
-{
-    kiln_device_close(&dev);
-    return 0;
-}
 
 struct shape {
     int64_t n, c, h, w, o, kh, kw, stride, padding, dilation, groups;
@@ -215,10 +195,20 @@ static void several_passes(void **state)
     check(&(struct shape){3, 24, 33, 31, 24, 3, 3, 1, 1, 1, 24}, KILN_F32);
 }
 
+// Large enough for copies of bands, and for fewer products of 3 x 3 taps.
+static void several_bands(void **state)
+{
+    check(&(struct shape){1, 33, 33, 35, 34, 3, 3, 1, 1, 1, 1}, KILN_F32);
+    check(&(struct shape){1, 12, 27, 41, 20, 5, 5, 1, 2, 1, 1}, KILN_F32);
+    check(&(struct shape){1, 3, 44, 50, 33, 7, 7, 2, 3, 1, 1}, KILN_F32);
+    check(&(struct shape){1, 16, 1, 301, 40, 1, 9, 1, 4, 1, 1}, KILN_F32);
+    check(&(struct shape){1, 24, 40, 33, 17, 4, 4, 2, 1, 1, 1}, KILN_BF16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_size), cmocka_unit_test(every_kernel),
-                                       cmocka_unit_test(several_passes)};
+                                       cmocka_unit_test(several_passes), cmocka_unit_test(several_bands)};
     // An instruction set that the machine lacks: 77 tells the runner that the test was skipped.
     kiln_device *probe = kiln_device_open("cpu");
     if (!probe && getenv("KILN_CPU_ISA")) return 77;

@@ -5,30 +5,10 @@
 #include "cpu/parallel.h"
 #include "device/device.h"
 #include "scalar/scalar.h"
-#include <kiln/kiln.h>
+#include "device/cpu_fixture.h"
 
 #include <math.h>
 #include <omp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static kiln_device *dev;
-
-static int open_device(void **state)
-{
-    dev = kiln_device_open("cpu");
-    return dev ? 0 : -1;
-}
-
-static int close_device(void **state)
-{
-    kiln_device_close(&dev);
-    return 0;
-}
 
 static double get(const void *p, kiln_dtype dtype, int64_t i)
 {

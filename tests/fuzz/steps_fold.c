@@ -301,6 +301,33 @@ kiln_tensor *step_tall(struct operands *o)
     return follow(p, bias, how);
 }
 
+static kiln_tensor *attention_mask(kiln_device *dev, kiln_dtype dtype, int64_t rows, uint32_t how)
+{
+    kiln_tensor *left = kiln_fmod(kiln_arange(dev, KILN_F32, 0, (double)(rows * rows), 1), 5);
+    left = kiln_reshape(left, KILN_SHAPE(rows, rows));
+    if (how == 2) return kiln_logical_or(kiln_less(left, 3), kiln_eye(dev, KILN_BOOL, rows, rows)); // one is seen
+    return how == 3 ? kiln_cast(kiln_div(left, 4), dtype) : NULL;
+}
+
+// Attention of 2 to 66 queries to as many keys, all of the element by numbers, upside down and the other way round; by
+// two heads of queries to one of keys as well.
+kiln_tensor *step_attention(struct operands *o)
+{
+    static const char *const ways[] = {"", ", causal", ", some keys left out", ", a bias"};
+    int64_t rows = 2 + choose(o, 65), width = kiln_numel(o->a), heads = 1 + choose(o, 2);
+    uint32_t how = choose(o, 4);
+    if (!is_float(o->a) || !width || width > 32 || heads * rows * width > LARGEST) return NULL;
+    kiln_device *dev = kiln_tensor_device(o->a);
+    kiln_dtype dtype = kiln_tensor_dtype(o->a);
+    kiln_tensor *down = kiln_sub(kiln_div(kiln_fmod(kiln_arange(dev, KILN_F32, 0, (double)rows, 1), 7), 4), 0.625);
+    kiln_tensor *column = kiln_cast(kiln_reshape(down, KILN_SHAPE(1, rows, 1)), dtype);
+    kiln_tensor *k = with_noise(o->run, kiln_tanh(kiln_mul(kiln_reshape(o->a, KILN_SHAPE(1, 1, width)), column)));
+    kiln_tensor *q = heads == 1 ? kiln_flip(k, KILN_AXES(1)) : kiln_concat((kiln_tensor *[]){k, kiln_neg(k)}, 2, 0);
+    kiln_tensor *v = kiln_flip(k, KILN_AXES(2)), *mask = attention_mask(dev, dtype, rows, how);
+    say(o, "attention(%s by %d rows, %d heads%s)", o->na, (int)rows, (int)heads, ways[how]);
+    return with_noise(o->run, kiln_sdpa(q, k, v, mask, KILN_ATTENTION(.causal = how == 1)));
+}
+
 // Sums of products by letters: of one operand, or of two of one shape.
 kiln_tensor *step_einsum(struct operands *o)
 {

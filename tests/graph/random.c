@@ -371,10 +371,12 @@ static struct attr hostile_attr(struct maker *m, int kind, int rank)
 
 static void hostile_call(struct maker *m, const struct op *op)
 {
-    struct type types[4];
-    const struct type *in[5] = {NULL};
+    enum { MOST = 8 };
+    struct type types[MOST];
+    const struct type *in[MOST + 1] = {NULL};
     struct attr attrs[OP_MAX_ATTRS];
-    int most = op->max_in < 4 ? op->max_in : 4;
+    int most = op->max_in < MOST ? op->max_in : MOST;
+    assert_true(op->min_in <= MOST);
     struct op_call c = {.op = op, .n_out = op->n_out, .in = in, .attrs = attrs};
     c.n_in = op->min_in + (int)below(m, (uint32_t)(most - op->min_in) + 1);
     for (int i = 0; i < c.n_in; i++) {

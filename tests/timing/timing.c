@@ -199,8 +199,8 @@ static double own_copy_rate(void)
     return 2.0 * SIZE / best;
 }
 
-// On a machine that does other things too, one measurement tells little: it is tried again.
-// Sanitizers slow down loops of C, and no memcpy.
+// On a machine that does other things too, one measurement tells little: it is tried again. Sanitizers slow loops of C
+// down, and checks of memory copies of many pieces: with them rates are told, and mean little.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SLOWED true
 #elif defined(__has_feature)
@@ -275,9 +275,13 @@ static bool launches_are_near(void)
 // No program does better than what it is compared with: not a copy, nor the library's own product.
 static void ceilings_are_above(void **state)
 {
+    if (SLOWED) {
+        for (kiln_ceiling kind = KILN_CEILING_READ; kind <= KILN_CEILING_LAUNCH; kind++)
+            assert_true(kiln_device_ceiling(dev, kind, 32 << 20) > 1e3);
+        return;
+    }
     assert_true(holds(copies_are_above));
     assert_true(holds(launches_are_near));
-    if (SLOWED) return;
     assert_true(holds(arithmetic_is_the_machines));
     assert_true(holds(dtypes_go_together));
     assert_true(holds(others_are_near));

@@ -600,6 +600,48 @@ class Bench(Common):
         self.assertIn('<title>sum_all jit: ', page.read_text())
         self.assertIn('class=roof', page.read_text())
 
+    def test_page_sets_runs_beside_others(self):
+        row = {'name': 'sum_all', 'mode': 'eager'}
+        peer = self.write('peer.json', {'framework': 'peer <1>', 'size': 'tiny', 'rows': [
+            {**row, 'time_ns': 1}, {'name': 'sum_rows', 'mode': 'compile', 'time_ns': 1e12}]})
+        old = self.write('old.json', {'framework': 'kiln', 'size': 'tiny', 'rows': [{**row, 'time_ns': 1e12}]})
+        page = self.dir / 'page.html'
+        self.rows('--budget', '0.001', '--size', 'tiny', '--filter', 'sum_*', '--html', str(page),
+                  '--beside', peer, '--beside', old)
+        text = page.read_text()
+        self.assertIn('<th>peer &lt;1&gt;, ms</th><th>ratio</th>', text)
+        self.assertRegex(text, r'<tr><th>sum_all</th><td>\S+ \w+</td><td>1e-06 eager</td><td class=behind>0\.00</td>')
+        self.assertRegex(text, r'<tr><th>sum_rows</th><td>\S+ \w+</td><td>1e\+06 compile</td><td>\d{5,}\.\d\d</td>')
+        self.assertRegex(text, r'<tr><th>sum_cols</th><td>\S+ \w+</td><td></td><td></td></tr>')
+        self.assertIn('<td>of 2</td>', text)
+        self.assertIn('<th>old.json</th><th>this run</th>', text)
+        self.assertRegex(text, r'<tr><th>sum_all</th><td>1e\+06</td><td>\S+</td><td>\S+</td><td><svg')
+        self.bad(1, 'absent.json cannot be read', '--filter', 'sum_all', '--beside', str(self.dir / 'absent.json'))
+        self.bad(2, 'too many documents beside', *(['--beside', old] * 17))
+
+    def test_growth_is_memory(self):
+        rows = self.rows('--growth', '--filter', 'chain5', '--size', 'small')
+        self.assertEqual(sorted(rows), ['chain5', 'chain5/jit'])
+        if not SANITIZED:
+            # The result of a call is there at least, and of op by op one more; ten results are not.
+            self.assertGreater(rows['chain5/jit']['growth_B'], 4 << 22)
+            self.assertGreater(rows['chain5']['growth_B'], 8 << 22)
+            self.assertLess(rows['chain5']['growth_B'], 40 << 22)
+
+    def test_compare_of_memory(self):
+        peer = self.write('peer', '''#!/bin/sh
+printf '{"framework": "torch", "device": "d", "size": "small", "rows": ['
+printf '{"name": "sum_all", "mode": "eager", "growth_B": 0}, {"name": "sum_all", "mode": "compile", "growth_B": 1e12}]}'
+''')
+        os.chmod(peer, 0o755)
+        done = self.compare('--growth', '--python', peer, '--rounds', '1', '--filter', 'sum_all')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r'(?m)^sum_all +eager +\d+\.\d\d +0\.00 +\d+\.\d\d$')
+        self.assertRegex(done.stdout, r'(?m)^sum_all +jit +\d+\.\d\d +1000000\.00 +-\d+\.\d\d$')
+        self.assertIn('more than torch: sum_all eager\n', done.stdout)
+        done = self.compare('--growth', '--peer', 'jax')
+        self.assertEqual(done.returncode, 2)
+
     def test_every_row_runs(self):
         if SANITIZED:
             self.skipTest('the rows take too long in a build with sanitizers')
@@ -780,7 +822,7 @@ done
 echo "totals: $((count * ${scale:-1}))" >"$out"
 ''')
         os.chmod(valgrind, 0o755)
-        other = self.write('other', '')
+        other = self.write('other', '#!/bin/sh\n')
         os.chmod(other, 0o755)
         done = self.instructions(PROGRAM, other)
         self.assertEqual(done.returncode, 0, done.stderr)

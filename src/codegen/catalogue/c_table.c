@@ -66,7 +66,10 @@ kiln_status c_table_add(struct c_table *t, const struct kernel *k, kernel_id id)
         str_addf(&t->rows, k->n_in ? "}, .out_cls = %d, .cost = %d, " : "0}, .out_cls = %d, .cost = %d, ", k->out_cls,
                  plan.cost);
         if (pointwise)
-            str_addf(&t->rows, ".pointwise = CPU_FN(%s)", str_text(&name));
+            str_addf(&t->rows, ".moves = %d, .pointwise = CPU_FN(%s)",
+                     k->n_in == 1 && k->dag.nodes[k->dag.root].kind == SCALAR_INPUT &&
+                         k->dag.nodes[k->dag.root].code == 0,
+                     str_text(&name));
         else
             row_fields(&t->rows, &plan, str_text(&name));
         str_add(&t->rows, "},\n");

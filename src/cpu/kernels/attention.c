@@ -1,11 +1,6 @@
 // Products of tiles of attention, and where its operands lie.
 #include "cpu/kernels/attention.h"
 
-static int64_t parts(int64_t n, int64_t of)
-{
-    return (n + of - 1) / of;
-}
-
 void CPU_FN(attention_start)(struct attention_work *a, const struct launch *l, int64_t block)
 {
     const int64_t *s = (const int64_t *)l->scalars;
@@ -29,6 +24,13 @@ void CPU_FN(attention_start)(struct attention_work *a, const struct launch *l, i
     for (int d = 0; d < l->rank - 2; d++) a->batches *= l->sizes[d];
 }
 
+void CPU_FN(attention_take_pairs)(struct attention_work *a)
+{
+    bool pairs = CPU_FN(cpu_gemm_has_bf16)();
+    for (int i = 0; i < 3; i++) pairs = pairs && a->l->operands[i].dtype == KILN_BF16;
+    if (pairs) a->kind = &CPU_FN(cpu_gemm_bf16);
+}
+
 struct gemm_matrix CPU_FN(attention_matrix)(const struct attention_work *a, int o, int64_t batch, int64_t row)
 {
     const struct launch_operand *x = &a->l->operands[o];
@@ -37,7 +39,9 @@ struct gemm_matrix CPU_FN(attention_matrix)(const struct attention_work *a, int 
         at += batch % a->l->sizes[d] * x->strides[d];
         batch /= a->l->sizes[d];
     }
+    static char nowhere; // of an operand without elements, whose address is none
     char *first = (char *)(uintptr_t)x->address;
+    if (!first || (o < 2 && a->width == 0)) return (struct gemm_matrix){&nowhere, 0, 0, x->dtype};
     return (struct gemm_matrix){first + at * cpu_dtype_size_B[x->dtype], x->strides[a->l->rank - 2],
                                 x->strides[a->l->rank - 1], x->dtype};
 }
@@ -49,26 +53,27 @@ int64_t CPU_FN(attention_seen)(const struct attention_work *a, int64_t query, in
 
 static int64_t spaced_row(const struct attention_work *a, int64_t columns)
 {
-    return columns + ATTENTION_SPARE_B / a->real_B;
+    return parts(columns, a->kind->depth) + ATTENTION_SPARE_B / a->kind->unit_B;
 }
 
 int64_t CPU_FN(attention_rows_B)(const struct attention_work *a, int64_t rows, int64_t columns)
 {
-    return parts(rows * spaced_row(a, columns) * a->real_B, ATTENTION_ALIGN) * ATTENTION_ALIGN;
+    return parts(rows * spaced_row(a, columns) * a->kind->unit_B, ATTENTION_ALIGN) * ATTENTION_ALIGN;
 }
 
 struct attention_rows CPU_FN(attention_rows_of)(const struct attention_work *a, const struct gemm_matrix *m,
                                                 int64_t rows, int64_t columns, char *room)
 {
-    if (m->dtype == a->kind->dtype && (m->col == 1 || columns == 1))
-        return (struct attention_rows){m->at, m->row * a->real_B};
-    a->kind->pack_a(m, rows, columns, room, spaced_row(a, columns));
-    return (struct attention_rows){room, spaced_row(a, columns) * a->real_B};
+    const struct gemm_kind *kind = a->kind;
+    if (m->dtype == kind->dtype && (m->col == 1 || columns == 1) && columns % kind->depth == 0)
+        return (struct attention_rows){m->at, m->row * kind->unit_B / kind->depth};
+    if (columns > 0) kind->pack_a(m, rows, columns, room, spaced_row(a, columns));
+    return (struct attention_rows){room, spaced_row(a, columns) * kind->unit_B};
 }
 
 static int64_t panel_B(const struct attention_work *a, int64_t k)
 {
-    return k * a->kind->tiles.columns * a->real_B;
+    return parts(k, a->kind->depth) * a->kind->tiles.columns * a->kind->unit_B;
 }
 
 int64_t CPU_FN(attention_panels_B)(const struct attention_work *a, int64_t k, int64_t columns)
@@ -96,11 +101,12 @@ static int64_t within(int64_t x, int64_t most)
 static void multiply_rows(const struct attention_work *a, const struct attention_product *p, int64_t r, int64_t rows,
                           int64_t column, struct gemm_tile *t)
 {
+    // Of pairs of bf16 there are no gradients, whose products alone start later.
     int64_t from = p->cut == CUT_START ? within(r - p->seen + 1, p->k) : 0;
     int64_t to = p->cut == CUT_END ? within(p->seen + r + rows - 1, p->k) : p->k;
     if (p->cut == CUT_COLUMNS && column >= p->seen + r + rows - 1) return;
     if (p->add && from == to) return;
-    t->k = to - from;
+    t->k = parts(to, a->kind->depth) - from;
     t->a = p->a + r * p->row_B + from * p->step_B;
     t->b = p->panels + column / a->kind->tiles.columns * panel_B(a, p->k) + from * t->b_step_B;
     t->out = p->out + (r * p->ld + column) * a->real_B;
@@ -112,7 +118,7 @@ void CPU_FN(attention_multiply)(const struct attention_work *a, const struct att
 {
     int64_t wide = a->kind->tiles.columns, heights = parts(p->rows, a->kind->tiles.rows);
     struct gemm_tile t = {
-        .row_B = p->row_B, .step_B = p->step_B, .b_step_B = wide * a->real_B, .ld_out = p->ld, .add = p->add};
+        .row_B = p->row_B, .step_B = p->step_B, .b_step_B = wide * a->kind->unit_B, .ld_out = p->ld, .add = p->add};
     for (int64_t column = 0; column < p->columns; column += wide) {
         t.columns = p->columns - column < wide ? p->columns - column : wide;
         for (int64_t i = 0, r = 0; i < heights; i++) {

@@ -1,5 +1,5 @@
-// Attention by tiles of scores: queries by keys, made by the register kernels of products (gemm_kind.h), in units of
-// f32 or f64 whatever the operands' dtypes, and gone before the next tile.
+// Attention by tiles of scores: queries by keys, made by the register kernels of products (gemm_kind.h) and gone before
+// the next tile.
 #pragma once
 #include "cpu/kernels/gemm_kind.h"
 
@@ -18,7 +18,7 @@ struct attention_tile {
     void *scores;
 };
 // Scores become weights relative to the largest exponent so far, 0 where a key is not seen; what of `out`, rows of
-// `width` elements, and `sum` was relative to the one before follows.
+// `width` elements, and `sum` was relative to the one before follows; where there was none they may hold anything.
 typedef void attention_weigh_fn(const struct attention_tile *t, void *peak, void *sum, void *out, int64_t ld_out,
                                 int64_t width);
 // out[r] = out[r] / sum[r]
@@ -50,6 +50,8 @@ struct attention_work {
     int64_t block; // queries of a tile
 };
 void CPU_FN(attention_start)(struct attention_work *a, const struct launch *l, int64_t block);
+// Takes q, k and v in pairs of bf16 where they and the processor are so; weights are rounded to it then.
+void CPU_FN(attention_take_pairs)(struct attention_work *a);
 // Operand o of a batch from a row on, as a matrix of its last two axes.
 struct gemm_matrix CPU_FN(attention_matrix)(const struct attention_work *a, int o, int64_t batch, int64_t row);
 

@@ -42,7 +42,7 @@ static void FN(mask_row)(const struct attention_tile *t, int64_t r, int64_t n, R
     REAL of_mask[ATTENTION_KEYS];
     const struct gemm_matrix *m = &t->mask;
     int64_t size_B = cpu_dtype_size_B[m->dtype];
-    CPU_FN(cpu_loads)[m->dtype][CLS](of_mask, m->at + r * m->row * size_B, n, m->col);
+    CPU_FN(cpu_load)(m->dtype, CLS, of_mask, m->at + r * m->row * size_B, n, m->col);
     if (m->dtype == KILN_BOOL)
         for (int64_t i = 0; i < n; i++) s[i] = of_mask[i] != 0 ? s[i] * (REAL)t->scale : -(REAL)INFINITY;
     else
@@ -64,8 +64,8 @@ static REAL FN(exponents)(const struct attention_tile *t, int64_t r, int64_t n, 
 
 INLINE void FN(clear_unseen)(const struct attention_tile *t, int64_t n, REAL *s)
 {
-    int64_t whole = (n + LANES - 1) / LANES * LANES;
-    if (whole < t->columns) memset(s + whole, 0, sizeof *s * (size_t)(t->columns - whole));
+    int64_t whole = (n + LANES - 1) / LANES * LANES, end = (t->columns + LANES - 1) / LANES * LANES;
+    if (whole < end) memset(s + whole, 0, sizeof *s * (size_t)(end - whole));
 }
 
 static void FN(weigh)(const struct attention_tile *t, void *peaks, void *sums, void *outs, int64_t ld_out,
@@ -89,12 +89,14 @@ static void FN(weigh)(const struct attention_tile *t, void *peaks, void *sums, v
             FN(store)(s + i, p);
         }
         FN(clear_unseen)(t, n, s);
-        if (new != old) {
-            REAL fade = (REAL)exp2((double)(old - base));
-            sum[r] *= fade;
+        REAL before = 0;
+        if (old != -(REAL)INFINITY) before = sum[r];
+        if (new != old && old != -(REAL)INFINITY) {
+            REAL fade = FN(largest)(EXP2(ALL(old - base)));
+            before *= fade;
             for (int64_t i = 0; i < width; i++) out[r * ld_out + i] *= fade;
         }
-        sum[r] += FN(total)(total);
+        sum[r] = before + FN(total)(total);
         peak[r] = new;
     }
 }
@@ -104,7 +106,7 @@ static void FN(divide)(void *outs, int64_t ld, const void *sums, int64_t rows, i
     REAL *out = outs;
     const REAL *sum = sums;
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < width; i++) out[r * ld + i] /= sum[r];
+        for (int64_t i = 0; i < width; i++) out[r * ld + i] *= 1 / sum[r];
 }
 
 static void FN(slopes)(const struct attention_tile *t, void *slopes, const void *peaks, const void *sums,

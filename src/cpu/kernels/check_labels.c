@@ -37,8 +37,7 @@ kiln_status CPU_FN(cpu_kernel_check_labels)(const struct launch *l, int64_t begi
         int64_t n = walk_run(&w), step = d < 0 ? 1 : in->strides[d], out_step = d < 0 ? 1 : out->strides[d];
         if (n > end - begin) n = end - begin;
         if (n > INDEX_BLOCK) n = INDEX_BLOCK;
-        CPU_FN(cpu_loads)
-        [in->dtype][CLASS_I64](labels, w.at[0] + w.inner * step * cpu_dtype_size_B[in->dtype], n, step);
+        CPU_FN(cpu_load)(in->dtype, CLASS_I64, labels, w.at[0] + w.inner * step * cpu_dtype_size_B[in->dtype], n, step);
         int64_t *to = (int64_t *)(void *)w.at[1] + w.inner * out_step;
         for (int64_t i = 0; i < n; i++) {
             bool known = (labels[i] >= 0 && labels[i] < classes) || labels[i] == ignored;

@@ -38,7 +38,7 @@ static void column_row(const struct conv *v, const struct conv_side *x, int64_t 
         if (x->native && stride == 1)
             memcpy(dst + lo * v->size_B, src, (size_t)((hi - lo) * v->size_B));
         else
-            CPU_FN(cpu_loads)[x->o->dtype][v->cls](dst + lo * v->size_B, src, hi - lo, stride);
+            CPU_FN(cpu_load)(x->o->dtype, v->cls, dst + lo * v->size_B, src, hi - lo, stride);
     }
     if (hi < v->ow) memset(dst + hi * v->size_B, 0, (size_t)((v->ow - hi) * v->size_B));
 }
@@ -112,8 +112,8 @@ void CPU_FN(cpu_conv_direct_grad)(const struct conv *v, const struct conv_side *
     for (int64_t o = 0; o < v->og; o++)
         for (int64_t r = 0; r < rows; r++) {
             char *to = gradients + o * f.sums_B + r * f.columns * size_B;
-            CPU_FN(cpu_loads)
-            [dy->o->dtype][v->cls](to, conv_at(dy, n, g * v->og + o, y0 + r, 0), v->ow, dy->o->strides[3]);
+            CPU_FN(cpu_load)
+            (dy->o->dtype, v->cls, to, conv_at(dy, n, g * v->og + o, y0 + r, 0), v->ow, dy->o->strides[3]);
             memset(to + v->ow * size_B, 0, (size_t)((f.columns - v->ow) * size_B));
         }
     for (int64_t c = 0; c < v->cg; c++) {
@@ -184,7 +184,7 @@ const void *CPU_FN(cpu_conv_weight)(const struct conv *v, const struct conv_side
     for (int64_t o = 0; o < v->o; o++)
         for (int64_t c = 0; c < v->cg; c++)
             for (int64_t ky = 0; ky < v->kh; ky++, dst += v->kw * v->size_B)
-                CPU_FN(cpu_loads)[w->o->dtype][v->cls](dst, conv_at(w, o, c, ky, 0), v->kw, s[3]);
+                CPU_FN(cpu_load)(w->o->dtype, v->cls, dst, conv_at(w, o, c, ky, 0), v->kw, s[3]);
     return scratch;
 }
 
@@ -204,10 +204,9 @@ const char *CPU_FN(cpu_conv_outputs)(const struct conv *v, const struct conv_sid
     if (direct) return direct;
     char *dst = scratch;
     *ld = rows * v->ow;
-    cpu_load_fn *load = CPU_FN(cpu_loads)[dy->o->dtype][v->cls];
     for (int64_t o = 0; o < v->og; o++)
         for (int64_t y = 0; y < rows; y++, dst += v->ow * v->size_B)
-            load(dst, conv_at(dy, n, o0 + o, y0 + y, 0), v->ow, dy->o->strides[3]);
+            CPU_FN(cpu_load)(dy->o->dtype, v->cls, dst, conv_at(dy, n, o0 + o, y0 + y, 0), v->ow, dy->o->strides[3]);
     return scratch;
 }
 

@@ -21,8 +21,8 @@ static void add_bias(const struct conv_job *j, int64_t o0, int64_t outputs, void
             double d;
             uint64_t bits;
         } b = {.bits = j->bias.o->address};
-        cpu_load_fn *load = CPU_FN(cpu_loads)[j->bias.o->dtype][j->v.cls];
-        if (!immediate) load(&b, j->bias.base + (o0 + o) * j->bias.o->strides[1] * j->bias.size_B, 1, 1);
+        if (!immediate) CPU_FN(cpu_load)
+        (j->bias.o->dtype, j->v.cls, &b, j->bias.base + (o0 + o) * j->bias.o->strides[1] * j->bias.size_B, 1, 1);
         if (j->v.cls == CLASS_F32)
             for (int64_t i = 0; i < n; i++) ((float *)out)[o * ld + i] += b.f;
         else
@@ -34,10 +34,9 @@ static void store_plane(const struct conv_job *j, int64_t n, int64_t o0, int64_t
                         const char *src)
 {
     const struct conv *v = &j->v;
-    cpu_store_fn *store = CPU_FN(cpu_stores)[j->y.o->dtype][v->cls];
     for (int64_t o = 0; o < outputs; o++)
-        for (int64_t y = 0; y < rows; y++, src += v->ow * v->size_B)
-            store(conv_at(&j->y, n, o0 + o, y0 + y, 0), src, v->ow, j->y.o->strides[3]);
+        for (int64_t y = 0; y < rows; y++, src += v->ow * v->size_B) CPU_FN(cpu_store)
+    (j->y.o->dtype, v->cls, conv_at(&j->y, n, o0 + o, y0 + y, 0), src, v->ow, j->y.o->strides[3]);
 }
 
 static kiln_status run_units(void *user, int64_t begin, int64_t end)

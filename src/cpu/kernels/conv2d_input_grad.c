@@ -14,10 +14,9 @@ struct input_grad_job {
 static void store_image(const struct input_grad_job *j, int64_t n, int64_t c0, int64_t channels, const char *image)
 {
     const struct conv *v = &j->v;
-    cpu_store_fn *store = CPU_FN(cpu_stores)[j->dx.o->dtype][v->cls];
     for (int64_t c = 0; c < channels; c++)
-        for (int64_t y = 0; y < v->h; y++, image += v->w * v->size_B)
-            store(conv_at(&j->dx, n, c0 + c, y, 0), image, v->w, j->dx.o->strides[3]);
+        for (int64_t y = 0; y < v->h; y++, image += v->w * v->size_B) CPU_FN(cpu_store)
+    (j->dx.o->dtype, v->cls, conv_at(&j->dx, n, c0 + c, y, 0), image, v->w, j->dx.o->strides[3]);
 }
 
 static bool image_is_dense(const struct input_grad_job *j)

@@ -25,11 +25,6 @@ struct weight_grad_unit {
     char *panels, *rows, *sums;
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t in_parts(int64_t n, int64_t of)
 {
     return (n + of - 1) / of;
@@ -72,8 +67,8 @@ static void pack_gradients(const struct weight_grad_job *j, const struct weight_
         struct gemm_matrix b = {.col = j->dy.o->strides[1], .dtype = j->dy.o->dtype};
         run = run_at(j, first + i, count - i, &b.row);
         if (j->few) {
-            for (int64_t o = 0; o < u->outputs; o++) CPU_FN(cpu_loads)
-            [b.dtype][j->g.cls](u->panels + (o * j->step + i) * size_B, gradient_at(j, at + o, first + i), run, b.row);
+            for (int64_t o = 0; o < u->outputs; o++) CPU_FN(cpu_load)
+            (b.dtype, j->g.cls, u->panels + (o * j->step + i) * size_B, gradient_at(j, at + o, first + i), run, b.row);
             continue;
         }
         for (int64_t o = 0; o < u->outputs; o += wide) {
@@ -264,8 +259,8 @@ static kiln_status by_groups(struct direct_grad_job *j)
     const char *src = j->sums;
     for (int64_t o = 0; o < v->o; o++)
         for (int64_t c = 0; c < v->cg; c++)
-            for (int64_t ky = 0; ky < v->kh; ky++, src += v->kw * v->size_B) CPU_FN(cpu_stores)
-    [j->dw.o->dtype][v->cls](conv_at(&j->dw, o, c, ky, 0), src, v->kw, j->dw.o->strides[3]);
+            for (int64_t ky = 0; ky < v->kh; ky++, src += v->kw * v->size_B) CPU_FN(cpu_store)
+    (j->dw.o->dtype, v->cls, conv_at(&j->dw, o, c, ky, 0), src, v->kw, j->dw.o->strides[3]);
     return KILN_OK;
 }
 

@@ -25,11 +25,6 @@ struct grid_unit {
     char *piece, *sums;
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t in_parts(int64_t n, int64_t of)
 {
     return (n + of - 1) / of;
@@ -108,8 +103,8 @@ static void add_bias(const struct grid_job *j, const struct grid_unit *u, const 
             double d;
             uint64_t bits;
         } b = {.bits = bias->o->address};
-        cpu_load_fn *load = CPU_FN(cpu_loads)[bias->o->dtype][j->g->cls];
-        if (!immediate) load(&b, bias->base + (first + o) * bias->o->strides[1] * bias->size_B, 1, 1);
+        if (!immediate) CPU_FN(cpu_load)
+        (bias->o->dtype, j->g->cls, &b, bias->base + (first + o) * bias->o->strides[1] * bias->size_B, 1, 1);
         float *f = (float *)(void *)out + (f32 ? o * ld : 0);
         double *d = (double *)(void *)out + (f32 ? 0 : o * ld);
         for (int64_t i = 0; i < p->columns && f32; i++) f[i] += b.f;
@@ -215,6 +210,10 @@ kiln_status CPU_FN(cpu_conv_grids)(const struct conv_grid *g, int64_t n)
     struct grid_jobs jobs = {.n = n};
     int64_t size = 0;
     if (g->images * g->oh * g->ow == 0 || g->groups == 0 || g->outputs == 0) return KILN_OK;
+    bool done = false;
+    if (n == 1 && CPU_FN(cpu_conv_is_winograd)(g)) TRY(CPU_FN(cpu_conv_winograd)(g, &done));
+    if (done) return KILN_OK;
+    if (CPU_FN(cpu_conv_is_spread)(g, n)) return CPU_FN(cpu_conv_spread)(g, n);
     for (int64_t i = 0; i < n; i++) {
         jobs.of[i] = job_of(g + i);
         size += g->outputs * g->channels * g[i].n_taps;

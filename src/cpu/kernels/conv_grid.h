@@ -33,6 +33,14 @@ struct conv_panel {
 enum { CONV_GRIDS = 16 };
 kiln_status CPU_FN(cpu_conv_grids)(const struct conv_grid *g, int64_t n);
 
+// The same for kernels of several taps, from a copy of the image that all taps read: whether it is that, and the work.
+bool CPU_FN(cpu_conv_is_spread)(const struct conv_grid *g, int64_t n);
+kiln_status CPU_FN(cpu_conv_spread)(const struct conv_grid *g, int64_t n);
+
+// The same for 3 x 3 taps, with fewer products. Not *done: where pixels or weights are too large for sums of them.
+bool CPU_FN(cpu_conv_is_winograd)(const struct conv_grid *g);
+kiln_status CPU_FN(cpu_conv_winograd)(const struct conv_grid *g, bool *done);
+
 // Where taps of the kernel lie from a place of the forward grid.
 void CPU_FN(cpu_conv_taps)(const struct conv *v, struct conv_tap *taps);
 

@@ -23,15 +23,15 @@ typedef void meet_fn(const struct meeting *m, const struct conv_side *x, enum sc
 static void meet_any(const struct meeting *m, const struct conv_side *x, enum scalar_class cls, const char *plane,
                      int64_t channels, char *to)
 {
-    cpu_load_fn *load = CPU_FN(cpu_loads)[x->o->dtype][cls];
     int64_t size_B = cpu_class_size_B[cls];
     for (int64_t c = 0; c < channels; c++, plane += x->o->strides[1] * x->size_B, to += m->channel_B)
         for (int64_t t = 0; t < m->taps; t++) {
             char *dst = to + t * m->row_B;
             int64_t from = m->from[t], past = m->to[t];
             if (past - from < m->places) memset(dst, 0, (size_t)(m->places * size_B));
-            if (past > from)
-                load(dst + from * size_B, plane + (m->pixel[t] + from * m->step) * x->size_B, past - from, m->step);
+            if (past > from) CPU_FN(cpu_load)
+            (x->o->dtype, cls, dst + from * size_B, plane + (m->pixel[t] + from * m->step) * x->size_B, past - from,
+             m->step);
         }
 }
 

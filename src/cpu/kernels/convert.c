@@ -1,6 +1,8 @@
-// Loads and stores of every dtype in every class: 13 x 5 pairs of one body (convert_class_tmpl.c).
+// Loads and stores of every dtype in every class: 13 x 5 pairs of one body (convert_class_tmpl.c) for elements that lie
+// side by side. Those that do not are brought together first, or put apart afterwards, a part at a time.
 #include "cpu/kernels/convert.h"
 #include "cpu/kernels/convert_value.h"
+#include "cpu/kernels/move.h"
 
 #define NAME3_(a, b, c)            a##_##b##_##c
 #define NAME3(a, b, c)             NAME3_(a, b, c)
@@ -91,33 +93,25 @@
 // The two pairs that matter for f16 by the instructions for it, which loops over the portable form do not become.
 #include <immintrin.h>
 
-static void load_f16_f32_fast(void *dst, const void *src, int64_t n, int64_t stride)
+static void load_f16_f32_fast(void *dst, const void *src, int64_t n)
 {
     const uint16_t *s = src;
     float *d = dst;
     int64_t i = 0;
-    if (stride != 1) {
-        load_f16_f32(dst, src, n, stride);
-        return;
-    }
     for (; i + 8 <= n; i += 8)
         _mm256_storeu_ps(d + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(s + i))));
-    for (; i < n; i++) d[i] = f16_to_float(s[i]);
+    load_f16_f32(d + i, s + i, n - i);
 }
 
-static void store_f16_f32_fast(void *dst, const void *src, int64_t n, int64_t stride)
+static void store_f16_f32_fast(void *dst, const void *src, int64_t n)
 {
     const float *s = src;
     uint16_t *d = dst;
     int64_t i = 0;
-    if (stride != 1) {
-        store_f16_f32(dst, src, n, stride);
-        return;
-    }
     for (; i + 8 <= n; i += 8)
         _mm_storeu_si128((__m128i *)(void *)(d + i),
                          _mm256_cvtps_ph(_mm256_loadu_ps(s + i), _MM_FROUND_TO_NEAREST_INT));
-    for (; i < n; i++) d[i] = f16_from_float(s[i]);
+    store_f16_f32(d + i, s + i, n - i);
 }
 #else
 #define load_f16_f32_fast  load_f16_f32
@@ -129,7 +123,9 @@ static void store_f16_f32_fast(void *dst, const void *src, int64_t n, int64_t st
         verb##_##dtype##_f32, verb##_##dtype##_f64, verb##_##dtype##_i32, verb##_##dtype##_i64, verb##_##dtype##_truth \
     }
 
-cpu_load_fn *const CPU_FN(cpu_loads)[DTYPE_COUNT][CLASS_COUNT] = {
+typedef void run_fn(void *dst, const void *src, int64_t n);
+
+static run_fn *const loads[DTYPE_COUNT][CLASS_COUNT] = {
     [KILN_BOOL] = ROW(truth, load),
     [KILN_U8] = ROW(u8, load),
     [KILN_I8] = ROW(i8, load),
@@ -144,7 +140,7 @@ cpu_load_fn *const CPU_FN(cpu_loads)[DTYPE_COUNT][CLASS_COUNT] = {
     [KILN_U32] = ROW(u32, load),
     [KILN_U64] = ROW(u64, load),
 };
-cpu_store_fn *const CPU_FN(cpu_stores)[DTYPE_COUNT][CLASS_COUNT] = {
+static run_fn *const stores[DTYPE_COUNT][CLASS_COUNT] = {
     [KILN_BOOL] = ROW(truth, store),
     [KILN_U8] = ROW(u8, store),
     [KILN_I8] = ROW(i8, store),
@@ -159,3 +155,45 @@ cpu_store_fn *const CPU_FN(cpu_stores)[DTYPE_COUNT][CLASS_COUNT] = {
     [KILN_U32] = ROW(u32, store),
     [KILN_U64] = ROW(u64, store),
 };
+
+// A class in memory needs no conversion. A stored bool may be any byte.
+static bool lies_as(unsigned dtype, enum scalar_class cls)
+{
+    return dtype == cpu_class_dtype[cls] && dtype != KILN_BOOL;
+}
+
+enum { PART = 256 };
+
+void CPU_FN(cpu_load)(unsigned dtype, enum scalar_class cls, void *dst, const void *src, int64_t n, int64_t stride)
+{
+    uint64_t part[PART];
+    int from_B = cpu_dtype_size_B[dtype], to_B = cpu_class_size_B[cls];
+    if (stride == 1 || n == 1) {
+        loads[dtype][cls](dst, src, n);
+        return;
+    }
+    if (lies_as(dtype, cls)) {
+        CPU_FN(cpu_pick)(dst, src, n, stride, from_B);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += PART) {
+        int64_t m = n - i < PART ? n - i : PART;
+        CPU_FN(cpu_pick)(part, (const char *)src + i * stride * from_B, m, stride, from_B);
+        loads[dtype][cls]((char *)dst + i * to_B, part, m);
+    }
+}
+
+void CPU_FN(cpu_store)(unsigned dtype, enum scalar_class cls, void *dst, const void *src, int64_t n, int64_t stride)
+{
+    uint64_t part[PART];
+    int from_B = cpu_class_size_B[cls], to_B = cpu_dtype_size_B[dtype];
+    if (stride == 1 || n == 1) {
+        stores[dtype][cls](dst, src, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += PART) {
+        int64_t m = n - i < PART ? n - i : PART;
+        stores[dtype][cls](part, (const char *)src + i * from_B, m);
+        CPU_FN(cpu_place)((char *)dst + i * stride * to_B, stride, part, 1, m, to_B);
+    }
+}

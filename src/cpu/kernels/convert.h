@@ -3,14 +3,11 @@
 #include "cpu/kernels/kernel.h"
 #include "ir/type.h"
 
-// dst[i] = src[i * stride] as the class; src is a tensor element, dst a block. Semantics as for casts: float to integer
-// truncates and saturates, NaN gives 0, integers wrap, bool is "not zero".
-typedef void cpu_load_fn(void *dst, const void *src, int64_t n, int64_t stride);
+// dst[i] = src[i * stride] as the class, for n elements; src is a tensor element, dst a block. Semantics as for casts:
+// float to integer truncates and saturates, NaN gives 0, integers wrap, bool is "not zero".
+void CPU_FN(cpu_load)(unsigned dtype, enum scalar_class cls, void *dst, const void *src, int64_t n, int64_t stride);
 // dst[i * stride] = src[i]: floats round to nearest even, integers wrap, bool is stored as 0 or 1.
-typedef void cpu_store_fn(void *dst, const void *src, int64_t n, int64_t stride);
-
-extern cpu_load_fn *const CPU_FN(cpu_loads)[DTYPE_COUNT][CLASS_COUNT];
-extern cpu_store_fn *const CPU_FN(cpu_stores)[DTYPE_COUNT][CLASS_COUNT];
+void CPU_FN(cpu_store)(unsigned dtype, enum scalar_class cls, void *dst, const void *src, int64_t n, int64_t stride);
 
 static const uint8_t cpu_class_size_B[CLASS_COUNT] = {
     [CLASS_F32] = 4, [CLASS_F64] = 8, [CLASS_I32] = 4, [CLASS_I64] = 8, [CLASS_BOOL] = 1};

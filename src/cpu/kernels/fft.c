@@ -5,11 +5,16 @@
 //
 // As many lines as a vector has elements are done at a time. A vector holds an element of each, so that all stages work
 // on whole vectors; long lines are done as matrices, so that they stay in the fastest memory.
+// Where vectors are of 16 bytes, full unrolling makes three times the code for a tenth of the time.
+#if !defined(__AVX2__) && !defined(__clang__)
+#pragma GCC optimize("O2")
+#endif
 #include "cpu/kernels/walk.h"
 #include "cpu/parallel.h"
 #include <string.h>
 
-enum { POWERS = 32, PART_MOST = 64 };
+// A column of a matrix whose rows are a power of two long lies in a few sets of the cache: rows are PAD vectors longer.
+enum { POWERS = 32, PART_MOST = 64, PAD = 1 };
 
 struct fft {
     const struct launch *l;

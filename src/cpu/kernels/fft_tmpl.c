@@ -211,16 +211,16 @@ static void C(_twist)(const struct C(_work) * w, struct C(_array) v, int64_t ste
 // All of a: at once, or as columns and rows that fit into the fastest memory. Returns where the result is.
 static struct C(_array) C(_transform)(const struct C(_work) * w)
 {
-    int64_t n = w->f->n, rows = w->f->rows, columns = n / rows;
+    int64_t n = w->f->n, rows = w->f->rows, columns = n / rows, apart = columns + PAD;
     if (rows == 1) {
         C(_part)(w, n, w->a, 1, w->b, 1);
         return w->b;
     }
     for (int64_t j = 0; j < columns; j++) {
-        C(_part)(w, rows, C(_at)(w->a, j), columns, C(_at)(w->b, j), columns);
-        C(_twist)(w, C(_at)(w->b, j), columns, rows, j);
+        C(_part)(w, rows, C(_at)(w->a, j), columns, C(_at)(w->b, j), apart);
+        C(_twist)(w, C(_at)(w->b, j), apart, rows, j);
     }
-    for (int64_t k = 0; k < rows; k++) C(_part)(w, columns, C(_at)(w->b, k * columns), 1, C(_at)(w->a, k), rows);
+    for (int64_t k = 0; k < rows; k++) C(_part)(w, columns, C(_at)(w->b, k * apart), 1, C(_at)(w->a, k), rows);
     return w->a;
 }
 
@@ -405,12 +405,12 @@ static bool C(_prepare)(struct C(_work) * w, const struct fft *f)
 {
     int64_t part = f->rows > 1 ? f->n / f->rows : f->n, high = f->n / POWERS + 1, roots = f->n / WIDTH + 1;
     if (part < f->rows) part = f->rows;
-    int64_t vectors = 2 * (2 * f->n + 2 * part + POWERS + high + roots);
+    int64_t vectors = 2 * (2 * f->n + f->rows * PAD + 2 * part + POWERS + high + roots);
     VEC *room = cpu_scratch(CPU_SCRATCH_CUSTOM, sizeof(VEC) * (size_t)vectors);
     if (!room) return false;
     w->f = f;
     w->a = C(_take)(&room, f->n);
-    w->b = C(_take)(&room, f->n);
+    w->b = C(_take)(&room, f->n + f->rows * PAD);
     w->near = C(_take)(&room, part);
     w->far = C(_take)(&room, part);
     w->low = C(_take)(&room, POWERS);

@@ -9,22 +9,19 @@
 #include <math.h>
 
 enum { Q, K, V, MASK, Y, STATS };
-enum { BLOCK = 192 };
+enum { BLOCK = 192, KEPT_B = 4 << 20 };
 
 struct attention_forward {
     struct attention_work a;
     char *q, *k, *v, *scores, *out, *peak, *sum;
     int64_t ld_scores, ld_out;
+    int64_t kept;   // tiles of keys and values that have room in their packed form
+    int64_t packed; // of this batch, from the first on
 };
 
 static int64_t blocks_of(const struct attention_work *a)
 {
-    return (a->queries + a->block - 1) / a->block;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
+    return parts(a->queries, a->block);
 }
 
 struct cpu_work CPU_FN(cpu_units_flash_attention)(const struct launch *l)
@@ -35,16 +32,20 @@ struct cpu_work CPU_FN(cpu_units_flash_attention)(const struct launch *l)
     return (struct cpu_work){a.batches * blocks_of(&a), products / 16 + 1};
 }
 
-static kiln_status find_room(struct attention_forward *f)
+// For `blocks` blocks of one batch, or more.
+static kiln_status find_room(struct attention_forward *f, int64_t blocks)
 {
     const struct attention_work *a = &f->a;
     int64_t rows = least(a->queries, a->block), keys = least(a->keys, ATTENTION_KEYS), wide = a->kind->tiles.columns;
-    f->ld_scores = (keys + wide - 1) / wide * wide + ATTENTION_SPARE_B / a->real_B;
-    f->ld_out = (a->value_width + wide - 1) / wide * wide;
-    int64_t line = ATTENTION_ALIGN / a->real_B, padded = (rows + line - 1) / line * line;
+    f->ld_scores = parts(keys, wide) * wide + ATTENTION_SPARE_B / a->real_B;
+    f->ld_out = parts(a->value_width, wide) * wide;
+    int64_t line = ATTENTION_ALIGN / a->real_B, padded = parts(rows, line) * line;
+    int64_t k_B = CPU_FN(attention_panels_B)(a, a->width, keys),
+            v_B = CPU_FN(attention_panels_B)(a, keys, a->value_width), tiles = parts(a->keys, ATTENTION_KEYS);
+    f->kept = blocks > 1 && tiles * (k_B + v_B) <= KEPT_B ? tiles : 1;
     const int64_t sizes_B[] = {CPU_FN(attention_rows_B)(a, rows, a->width),
-                               CPU_FN(attention_panels_B)(a, a->width, keys),
-                               CPU_FN(attention_panels_B)(a, keys, a->value_width),
+                               k_B * f->kept,
+                               v_B * f->kept,
                                rows * f->ld_scores * a->real_B,
                                rows * f->ld_out * a->real_B,
                                padded * a->real_B,
@@ -58,15 +59,26 @@ static kiln_status find_room(struct attention_forward *f)
     return KILN_OK;
 }
 
+static void pack_tile(struct attention_forward *f, int64_t batch, int64_t key, char *of_k, char *of_v)
+{
+    const struct attention_work *a = &f->a;
+    int64_t keys = least(a->keys - key, ATTENTION_KEYS);
+    struct gemm_matrix k = CPU_FN(attention_matrix)(a, K, batch, key), v = CPU_FN(attention_matrix)(a, V, batch, key);
+    struct gemm_matrix across = {k.at, k.col, k.row, k.dtype};
+    CPU_FN(attention_pack)(a, &across, a->width, keys, of_k);
+    CPU_FN(attention_pack)(a, &v, keys, a->value_width, of_v);
+    f->packed = key / ATTENTION_KEYS + 1;
+}
+
 static void take_tile(struct attention_forward *f, const struct attention_rows *q, int64_t batch, int64_t row,
                       int64_t rows, int64_t key)
 {
     const struct attention_work *a = &f->a;
     int64_t keys = least(a->keys - key, ATTENTION_KEYS), seen = CPU_FN(attention_seen)(a, row, key);
-    struct gemm_matrix k = CPU_FN(attention_matrix)(a, K, batch, key), v = CPU_FN(attention_matrix)(a, V, batch, key);
-    struct gemm_matrix across = {k.at, k.col, k.row, k.dtype};
-    CPU_FN(attention_pack)(a, &across, a->width, keys, f->k);
-    CPU_FN(attention_pack)(a, &v, keys, a->value_width, f->v);
+    int64_t tile = f->kept > 1 ? key / ATTENTION_KEYS : 0;
+    char *of_k = f->k + tile * CPU_FN(attention_panels_B)(a, a->width, least(a->keys, ATTENTION_KEYS));
+    char *of_v = f->v + tile * CPU_FN(attention_panels_B)(a, least(a->keys, ATTENTION_KEYS), a->value_width);
+    if (f->kept == 1 || tile >= f->packed) pack_tile(f, batch, key, of_k, of_v);
     bool cut = seen < keys;
     CPU_FN(attention_multiply)
     (a, &(struct attention_product){.rows = rows,
@@ -74,8 +86,8 @@ static void take_tile(struct attention_forward *f, const struct attention_rows *
                                     .k = a->width,
                                     .a = q->at,
                                     .row_B = q->row_B,
-                                    .step_B = a->real_B,
-                                    .panels = f->k,
+                                    .step_B = a->kind->unit_B,
+                                    .panels = of_k,
                                     .out = f->scores,
                                     .ld = f->ld_scores,
                                     .cut = cut ? CUT_COLUMNS : CUT_NONE,
@@ -86,17 +98,19 @@ static void take_tile(struct attention_forward *f, const struct attention_rows *
         t.mask.at += key * t.mask.col * cpu_dtype_size_B[t.mask.dtype];
     }
     a->rows->weigh(&t, f->peak, f->sum, f->out, f->ld_out, a->value_width);
+    struct gemm_matrix pairs = {f->scores, f->ld_scores * 2, 1, KILN_BF16}; // over the front halves of their rows
+    if (a->kind->depth > 1) a->kind->store(f->scores, f->ld_scores, &pairs, rows, parts(keys, 2) * 2);
     CPU_FN(attention_multiply)
     (a, &(struct attention_product){.rows = rows,
                                     .columns = a->value_width,
                                     .k = keys,
                                     .a = f->scores,
                                     .row_B = f->ld_scores * a->real_B,
-                                    .step_B = a->real_B,
-                                    .panels = f->v,
+                                    .step_B = a->kind->unit_B,
+                                    .panels = of_v,
                                     .out = f->out,
                                     .ld = f->ld_out,
-                                    .add = true,
+                                    .add = key > 0,
                                     .cut = cut ? CUT_END : CUT_NONE,
                                     .seen = seen});
 }
@@ -107,8 +121,10 @@ static void take_block(struct attention_forward *f, int64_t batch, int64_t row)
     int64_t rows = least(a->queries - row, a->block);
     struct gemm_matrix q = CPU_FN(attention_matrix)(a, Q, batch, row);
     struct attention_rows of_q = CPU_FN(attention_rows_of)(a, &q, rows, a->width, f->q);
-    memset(f->out, 0, (size_t)(rows * f->ld_out * a->real_B));
-    memset(f->sum, 0, (size_t)(rows * a->real_B));
+    if (a->keys == 0) {
+        memset(f->out, 0, (size_t)(rows * f->ld_out * a->real_B));
+        memset(f->sum, 0, (size_t)(rows * a->real_B));
+    }
     union scalar_value none = {.f64 = -INFINITY};
     if (a->cls == CLASS_F32) none.f32 = -INFINITY;
     CPU_FN(cpu_fill)(f->peak, (int)a->real_B, none.bits, rows);
@@ -131,9 +147,11 @@ kiln_status CPU_FN(cpu_kernel_flash_attention)(const struct launch *l, int64_t b
 {
     struct attention_forward f;
     CPU_FN(attention_start)(&f.a, l, BLOCK);
-    TRY(find_room(&f));
     int64_t blocks = blocks_of(&f.a);
+    CPU_FN(attention_take_pairs)(&f.a);
+    TRY(find_room(&f, least(blocks, end - begin)));
     for (int64_t u = begin; u < end; u++) {
+        if (u == begin || u % blocks == 0) f.packed = 0;
         int64_t i = u % blocks, block = i % 2 ? blocks - 1 - i / 2 : i / 2;
         take_block(&f, u / blocks, block * f.a.block);
     }

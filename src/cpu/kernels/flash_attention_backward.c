@@ -25,14 +25,9 @@ struct attention_backward {
     char *peak, *sum, *delta, *dq;
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t up(int64_t n, int64_t to)
 {
-    return (n + to - 1) / to * to;
+    return parts(n, to) * to;
 }
 
 static kiln_status find_room(struct attention_backward *f)

@@ -2,6 +2,7 @@
 // the axis's size and x's stride along it. Where the index stands still along the innermost dimension, runs of x are
 // copied whole.
 #include "cpu/kernels/index.h"
+#include "cpu/kernels/move.h"
 #include "cpu/kernels/walk.h"
 #include <string.h>
 
@@ -42,6 +43,17 @@ struct cpu_work CPU_FN(cpu_units_gather)(const struct launch *l)
     return w;
 }
 
+// A short line of x of which the next run picks that much that all of it had better be on its way: read by index, each
+// cache line would be waited for on its own. (gcc takes a call of what does nothing but fetch for one without effect.)
+static inline __attribute__((always_inline)) void fetch_next(const struct walk *w, int64_t n, int64_t line_B)
+{
+    enum { MOST_B = 1 << 14, CACHE_LINE_B = 64 };
+    struct walk next = *w;
+    if (line_B > MOST_B || line_B > 2 * n * CACHE_LINE_B) return;
+    walk_next(&next, n);
+    for (int64_t i = 0; i < line_B; i += CACHE_LINE_B) __builtin_prefetch(next.at[0] + i);
+}
+
 // Points [w->inner, +n) of the run, all by one index.
 static kiln_status gather_slice(const struct walk *w, int64_t n, int64_t size, int64_t axis_stride)
 {
@@ -54,7 +66,7 @@ static kiln_status gather_slice(const struct walk *w, int64_t n, int64_t size, i
     if ((x_step == 1 && out_step == 1) || n == 1)
         memcpy(to, from, (size_t)(n * size_B));
     else
-        gather_run(&(struct gather_run){to, from, NULL, n, out_step, x_step, 0}, size_B);
+        CPU_FN(cpu_place)(to, out_step, from, x_step, n, size_B);
     return KILN_OK;
 }
 
@@ -74,6 +86,7 @@ kiln_status CPU_FN(cpu_kernel_gather)(const struct launch *l, int64_t begin, int
             if (n > INDEX_BLOCK) n = INDEX_BLOCK;
             int64_t steps[3] = {l->operands[0].strides[d], l->operands[1].strides[d], l->operands[2].strides[d]};
             TRY(index_load(l, 1, index, w.at[1] + w.inner * steps[1] * index_B, n, steps[1], size));
+            if (axis_stride == 1 && steps[0] == 0 && n < end - begin) fetch_next(&w, n, size * size_B);
             gather_run(&(struct gather_run){w.at[2] + w.inner * steps[2] * size_B,
                                             w.at[0] + w.inner * steps[0] * size_B, index, n, steps[2], steps[0],
                                             axis_stride},

@@ -38,16 +38,6 @@ struct gemm_plan {
     char *sums;    // of all of out, where it is not in place and k comes in chunks
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t parts(int64_t n, int64_t of)
-{
-    return (n + of - 1) / of;
-}
-
 static struct gemm_matrix at(const struct gemm_matrix *x, int64_t i, int64_t j)
 {
     struct gemm_matrix y = *x;

@@ -2,6 +2,7 @@
 #include "cpu/kernels/gemm_pack.h"
 
 #define NAME f32
+#define SPREAD
 #define UNIT float
 #define SUM  float
 #define TARGET
@@ -169,6 +170,7 @@ const struct gemm_kind CPU_FN(cpu_gemm_f32) = {
     .lanes = LANES,
     .dtype = KILN_F32,
     .tile = tile_f32_table,
+    .spread = tile_f32_spread,
     .pack_b = pack_b,
     .pack_a = pack_a,
     .pack_a_across = pack_a_across,

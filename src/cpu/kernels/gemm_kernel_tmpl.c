@@ -1,6 +1,7 @@
 // The register kernel of products for one kind of unit, and its sizes. In: NAME, VECTOR, LANES, UNIT (of a packed
 // operand), SUM (of a result), ZERO, ALL (a unit to all lanes), LOAD, MULADD, and for vectors of which a part is used
-// MASK, FIRST, LOAD_FIRST, SUM_FIRST, STORE_FIRST; TARGET: attributes of functions.
+// MASK, FIRST, LOAD_FIRST, SUM_FIRST, STORE_FIRST; TARGET: attributes of functions. SPREAD: a table of tiles more, of
+// two vectors whose positions lie where a list says.
 //
 // A tile of the result, at most 12 rows by one or two vectors, lies in registers for all of k: at each position two
 // loads of b meet one element of each row of a, so that the multiply-adds set the pace, not the loads. Operands are
@@ -11,7 +12,7 @@
 #define TILE        JOIN(tile, NAME)
 
 TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_tile *t, const int rows,
-                                                              const int vectors)
+                                                              const int vectors, const bool spread)
 {
     VECTOR s[12][2];
     const char *a[4], *b = t->b;
@@ -28,14 +29,16 @@ TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_
         for (int v = 0; v < vectors; v++) __builtin_prefetch(out + i * t->ld_out + v * LANES, 1);
     const char *next = t->next;
     const int64_t next_B = t->next_B;
-    for (int64_t q = t->k; q > 0; q--, next += next_B) {
-        __builtin_prefetch(next, 0, 2);
-        if (rows <= 4) __builtin_prefetch(next + 64, 0, 2);
+    const int32_t *at_B = t->at_B;
+    for (int64_t q = t->k; q > 0; q--, next = spread ? next : next + next_B) {
+        if (spread) b = t->b + *at_B++;
+        if (!spread) __builtin_prefetch(next, 0, 2);
+        if (!spread && rows <= 4) __builtin_prefetch(next + 64, 0, 2);
         VECTOR y[2];
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
             const char *at = b + v * LANES * (int)sizeof(UNIT);
-            y[v] = v == vectors - 1 && t->partial ? LOAD_FIRST(last, at) : LOAD(at);
+            y[v] = v == vectors - 1 && !spread && t->partial ? LOAD_FIRST(last, at) : LOAD(at);
         }
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
@@ -45,7 +48,7 @@ TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_
         }
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i += 3) a[i / 3] += step_B;
-        b += b_step_B;
+        if (!spread) b += b_step_B;
     }
     if (t->add) {
 #pragma GCC unroll 12
@@ -68,11 +71,11 @@ TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_
 #define SIZE(rows)                                                     \
     TARGET static void JOIN(TILE, rows##_1)(const struct gemm_tile *t) \
     {                                                                  \
-        TILE(t, rows, 1);                                              \
+        TILE(t, rows, 1, false);                                       \
     }                                                                  \
     TARGET static void JOIN(TILE, rows##_2)(const struct gemm_tile *t) \
     {                                                                  \
-        TILE(t, rows, 2);                                              \
+        TILE(t, rows, 2, false);                                       \
     }
 #include "cpu/kernels/gemm_sizes.def"
 #undef SIZE
@@ -82,6 +85,22 @@ static gemm_tile_fn *const JOIN(TILE, table)[][2] = {
 #include "cpu/kernels/gemm_sizes.def"
 #undef SIZE
 };
+
+#ifdef SPREAD
+#define SIZE(rows)                                                     \
+    TARGET static void JOIN(TILE, rows##_s)(const struct gemm_tile *t) \
+    {                                                                  \
+        TILE(t, rows, 2, true);                                        \
+    }
+#include "cpu/kernels/gemm_sizes.def"
+#undef SIZE
+
+static gemm_tile_fn *const JOIN(TILE, spread)[] = {
+#define SIZE(rows) JOIN(TILE, rows##_s),
+#include "cpu/kernels/gemm_sizes.def"
+#undef SIZE
+};
+#endif
 #undef JOIN2
 #undef JOIN
 #undef TILE

@@ -19,7 +19,8 @@ struct gemm_tile { // one call of a register kernel
     int64_t row_B, step_B; // from one row of a, and from one position, to the next
     int64_t b_step_B;
     int64_t k, ld_out, columns;
-    const char *next; // a line to come, and the step to that of the next position
+    const int32_t *at_B; // of a spread tile: where positions of b lie
+    const char *next;    // a line to come, and the step to that of the next position
     int64_t next_B;
     bool add;     // to what lies in out
     bool partial; // the last vector of b is read no further than `columns`
@@ -34,6 +35,8 @@ struct gemm_kind {
     unsigned dtype; // of elements that can be read as they lie
     // [rows - 1][vectors - 1]
     gemm_tile_fn *const (*tile)[2];
+    // [rows - 1], of two vectors whose positions lie anywhere; of f32 alone
+    gemm_tile_fn *const *spread;
     // k positions of at most tiles.columns columns of b; all tiles.columns are written, positions in rows of them.
     // Where positions are rows, what lies ahead_B behind is asked of memory.
     void (*pack_b)(const struct gemm_matrix *b, int64_t k, int64_t columns, void *panel, int64_t ahead_B);

@@ -24,7 +24,7 @@ static inline kiln_status index_out_of_range(const struct launch *l, const int64
 static inline kiln_status index_load(const struct launch *l, int operand, int64_t *index, const char *at, int64_t n,
                                      int64_t stride, int64_t size)
 {
-    CPU_FN(cpu_loads)[l->operands[operand].dtype][CLASS_I64](index, at, n, stride);
+    CPU_FN(cpu_load)(l->operands[operand].dtype, CLASS_I64, index, at, n, stride);
     uint64_t bad = 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t v = index[i];

@@ -5,6 +5,16 @@
 #include "ir/launch.h"
 #include "scalar/scalar.h"
 
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t parts(int64_t n, int64_t of)
+{
+    return (n + of - 1) / of;
+}
+
 #ifdef KILN_ISA
 #define CPU_CAT2(a, b) a##_##b
 #define CPU_CAT(a, b)  CPU_CAT2(a, b)
@@ -91,6 +101,7 @@ struct cpu_kernel {
     uint8_t n_in, in_cls[CPU_MAX_IN], out_cls;
     uint8_t n_stages, n_reduce, n_keep, n_rowval;
     bool row_out;
+    bool moves; // a pointwise kernel whose result is its one input
     uint8_t keep_cls[CPU_MAX_KEEP];
     uint16_t cost; // arithmetic steps an element
     struct cpu_reduce reduce[CPU_MAX_REDUCE];

@@ -16,7 +16,7 @@ static inline struct cpu_work placed_units(const struct launch *l)
 static inline int64_t placed_at(const struct launch *l, const char *start)
 {
     int64_t k, size = (int64_t)l->scalars[0], most = (int64_t)l->scalars[1];
-    CPU_FN(cpu_loads)[l->operands[1].dtype][CLASS_I64](&k, start, 1, 1);
+    CPU_FN(cpu_load)(l->operands[1].dtype, CLASS_I64, &k, start, 1, 1);
     if (k < 0) k += size;
     k = k < most ? k : most;
     return (k > 0 ? k : 0) * (int64_t)l->scalars[2];

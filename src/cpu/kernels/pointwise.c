@@ -8,6 +8,7 @@
 //   tiles: an operand's fast axis is another dimension: squares of both dimensions are transposed into blocks.
 //
 // Order of elements does not matter, so the output's fastest dimension is made the innermost first.
+#include "cpu/kernels/move.h"
 #include "cpu/kernels/side.h"
 #include "cpu/parallel.h"
 
@@ -350,6 +351,8 @@ kiln_status CPU_FN(cpu_pointwise)(const struct cpu_kernel *k, const struct launc
     for (int d = 0; d < l->rank; d++)
         if (l->sizes[d] == 0) return KILN_OK;
     if (KILN_LIKELY(run_small(k, l))) return KILN_OK;
+    kiln_status moved;
+    if (k->moves && CPU_FN(cpu_move)(l, &moved)) return moved;
     struct pointwise_job j;
     job_init(&j, k, l);
     return run(&j);

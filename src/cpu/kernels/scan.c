@@ -1,8 +1,9 @@
 // Running sums (variant 0: 0), products (1), maxima (2) and minima (3) along the last dimension of the space. Operands:
-// x, out. Rows that lie side by side are done some columns at a time, others one by one. Sums of f32 are kept in f64.
+// x, out. Rows that lie side by side are done some columns at a time, others one by one, or, of sums, some rows at a
+// time: each sum waits for the one before it. Sums of f32 are kept in f64.
 #include "cpu/kernels/walk.h"
 
-enum { SCAN_SUM, SCAN_PROD, SCAN_MAX, SCAN_MIN, BLOCK = 1024, COLUMNS = 128 };
+enum { SCAN_SUM, SCAN_PROD, SCAN_MAX, SCAN_MIN, BLOCK = 1024, COLUMNS = 128, ROWS = 4, PART = 1024 };
 
 #define T         float
 #define ACC       double
@@ -49,14 +50,27 @@ kiln_status CPU_FN(cpu_kernel_scan)(const struct launch *l, int64_t begin, int64
         bool beside = j >= 0 && n >= 4 &&
                       l->operands[0].strides[j] * l->operands[0].strides[j] <
                           l->operands[0].strides[last] * l->operands[0].strides[last];
-        int64_t most = beside ? COLUMNS : 1;
+        bool several = !beside && j >= 0 && n >= ROWS && l->variant[0] == SCAN_SUM;
+        int64_t most = beside ? COLUMNS : several ? ROWS : 1;
         if (n > most) n = most;
         char *x = w.at[0], *out = w.at[1];
         if (j >= 0) x += w.inner * walk_stride_B(l, 0, j), out += w.inner * walk_stride_B(l, 1, j);
         switch (cls) {
-        case CLASS_F32: beside ? scan_f32_columns(l, x, out, n, j) : scan_f32_row(l, x, out); break;
-        case CLASS_F64: beside ? scan_f64_columns(l, x, out, n, j) : scan_f64_row(l, x, out); break;
-        default: beside ? scan_i64_columns(l, x, out, n, j) : scan_i64_row(l, x, out); break;
+        case CLASS_F32:
+            beside    ? scan_f32_columns(l, x, out, n, j)
+            : several ? scan_f32_rows(l, x, out, j)
+                      : scan_f32_row(l, x, out);
+            break;
+        case CLASS_F64:
+            beside    ? scan_f64_columns(l, x, out, n, j)
+            : several ? scan_f64_rows(l, x, out, j)
+                      : scan_f64_row(l, x, out);
+            break;
+        default:
+            beside    ? scan_i64_columns(l, x, out, n, j)
+            : several ? scan_i64_rows(l, x, out, j)
+                      : scan_i64_row(l, x, out);
+            break;
         }
         begin += n;
         walk_next(&w, n);

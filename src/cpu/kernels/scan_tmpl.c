@@ -34,6 +34,35 @@ static inline void JOIN(NAME, _steps)(uint32_t verb, T *block, ACC *acc, int64_t
     }
 }
 
+// n steps of ROWS sums, which wait for themselves and not for each other.
+static inline void JOIN(NAME, _sums)(T (*block)[PART], ACC *all, int64_t n)
+{
+    ACC acc[ROWS];
+    for (int r = 0; r < ROWS; r++) acc[r] = all[r];
+    for (int64_t i = 0; i < n; i++)
+        for (int r = 0; r < ROWS; r++) block[r][i] = (T)(acc[r] += block[r][i]);
+    for (int r = 0; r < ROWS; r++) all[r] = acc[r];
+}
+
+// Sums along ROWS rows.
+static void JOIN(NAME, _rows)(const struct launch *l, const char *x, char *out, int j)
+{
+    int last = l->rank - 1;
+    const struct launch_operand *o = l->operands;
+    int64_t count = l->sizes[last], x_step = walk_stride_B(l, 0, last), out_step = walk_stride_B(l, 1, last);
+    int64_t x_row = walk_stride_B(l, 0, j), out_row = walk_stride_B(l, 1, j);
+    T block[ROWS][PART];
+    ACC acc[ROWS] = {0};
+    for (int64_t k = 0; k < count; k += PART) {
+        int64_t n = count - k < PART ? count - k : PART;
+        for (int r = 0; r < ROWS; r++)
+            CPU_FN(cpu_load)(o[0].dtype, CLS, block[r], x + r * x_row + k * x_step, n, o[0].strides[last]);
+        JOIN(NAME, _sums)(block, acc, n);
+        for (int r = 0; r < ROWS; r++)
+            CPU_FN(cpu_store)(o[1].dtype, CLS, out + r * out_row + k * out_step, block[r], n, o[1].strides[last]);
+    }
+}
+
 static void JOIN(NAME, _row)(const struct launch *l, const char *x, char *out)
 {
     int last = l->rank - 1;
@@ -43,9 +72,9 @@ static void JOIN(NAME, _row)(const struct launch *l, const char *x, char *out)
     ACC acc = JOIN(NAME, _start)(l->variant[0]);
     for (int64_t k = 0; k < count; k += BLOCK) {
         int64_t n = count - k < BLOCK ? count - k : BLOCK;
-        CPU_FN(cpu_loads)[o[0].dtype][CLS](block, x + k * x_step, n, o[0].strides[last]);
+        CPU_FN(cpu_load)(o[0].dtype, CLS, block, x + k * x_step, n, o[0].strides[last]);
         JOIN(NAME, _steps)(l->variant[0], block, &acc, n, 0);
-        CPU_FN(cpu_stores)[o[1].dtype][CLS](out + k * out_step, block, n, o[1].strides[last]);
+        CPU_FN(cpu_store)(o[1].dtype, CLS, out + k * out_step, block, n, o[1].strides[last]);
     }
 }
 
@@ -58,9 +87,9 @@ static void JOIN(NAME, _columns)(const struct launch *l, const char *x, char *ou
     ACC acc[COLUMNS];
     for (int64_t i = 0; i < n; i++) acc[i] = JOIN(NAME, _start)(l->variant[0]);
     for (int64_t k = 0; k < count; k++) {
-        CPU_FN(cpu_loads)[o[0].dtype][CLS](block, x + k * x_step, n, o[0].strides[j]);
+        CPU_FN(cpu_load)(o[0].dtype, CLS, block, x + k * x_step, n, o[0].strides[j]);
         JOIN(NAME, _steps)(l->variant[0], block, acc, n, 1);
-        CPU_FN(cpu_stores)[o[1].dtype][CLS](out + k * out_step, block, n, o[1].strides[j]);
+        CPU_FN(cpu_store)(o[1].dtype, CLS, out + k * out_step, block, n, o[1].strides[j]);
     }
 }
 #undef T

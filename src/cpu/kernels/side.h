@@ -18,7 +18,7 @@ struct cpu_side {
 static inline uint64_t cpu_side_value(const struct cpu_side *s)
 {
     uint64_t bits = 0;
-    CPU_FN(cpu_loads)[s->dtype][s->cls](&bits, s->base, 1, 1);
+    CPU_FN(cpu_load)(s->dtype, s->cls, &bits, s->base, 1, 1);
     return bits;
 }
 
@@ -46,10 +46,10 @@ static inline void cpu_side_init(struct cpu_side *s, const struct launch *l, int
 // n elements from `at`, `stride_B` bytes apart, into a block; any element of the class.
 static inline void cpu_side_gather(const struct cpu_side *s, void *block, const char *at, int64_t n, int64_t stride_B)
 {
-    CPU_FN(cpu_loads)[s->dtype][s->cls](block, at, n, stride_B / s->size_B);
+    CPU_FN(cpu_load)(s->dtype, s->cls, block, at, n, stride_B / s->size_B);
 }
 
 static inline void cpu_side_scatter(const struct cpu_side *s, const void *block, char *at, int64_t n, int64_t stride_B)
 {
-    CPU_FN(cpu_stores)[s->dtype][s->cls](at, block, n, stride_B / s->size_B);
+    CPU_FN(cpu_store)(s->dtype, s->cls, at, block, n, stride_B / s->size_B);
 }

@@ -66,7 +66,7 @@ static void load_keys(const struct launch *l, enum scalar_class cls, const char 
     for (int64_t k = 0; k < r->n; k += BLOCK) {
         int64_t n = r->n - k < BLOCK ? r->n - k : BLOCK;
         uint64_t *keys = r->keys + k;
-        CPU_FN(cpu_loads)[o->dtype][cls](&b, x + k * step_B, n, stride);
+        CPU_FN(cpu_load)(o->dtype, cls, &b, x + k * step_B, n, stride);
         switch (cls) {
         case CLASS_F32:
             for (int64_t i = 0; i < n; i++) keys[i] = key_f32(b.f32[i], down);
@@ -199,7 +199,7 @@ static void store(const struct launch *l, const struct row *r, const char *x, ch
         for (int64_t i = 0; i < n; i++) places[i] = r->narrow ? (int64_t)(uint32_t)r->keys[k + i] : r->places[k + i];
         if (values)
             copy_values(values + k * value_step, value_step, x, x_step, places, n, cpu_dtype_size_B[o[0].dtype]);
-        if (indices) CPU_FN(cpu_stores)[o[2].dtype][CLASS_I64](indices + k * index_step, places, n, o[2].strides[last]);
+        if (indices) CPU_FN(cpu_store)(o[2].dtype, CLASS_I64, indices + k * index_step, places, n, o[2].strides[last]);
     }
 }
 

@@ -122,14 +122,13 @@ static void load_transposed(void *dst, int64_t ld_dst, enum scalar_class cls, co
                             int64_t rows, int64_t cols, int64_t col_stride)
 {
     int from_B = cpu_dtype_size_B[dtype], to_B = cpu_class_size_B[cls];
-    cpu_load_fn *load = CPU_FN(cpu_loads)[dtype][cls];
     uint64_t square[SQUARE * SQUARE];
     for (int64_t r = 0; r < rows; r += SQUARE)
         for (int64_t c = 0; c < cols; c += SQUARE) {
             int64_t nr = rows - r < SQUARE ? rows - r : SQUARE, nc = cols - c < SQUARE ? cols - c : SQUARE;
             CPU_FN(cpu_transpose)(square, SQUARE, src + (c * col_stride + r) * from_B, col_stride, nr, nc, from_B);
-            for (int64_t j = 0; j < nr; j++)
-                load((char *)dst + ((r + j) * ld_dst + c) * to_B, (char *)square + j * SQUARE * from_B, nc, 1);
+            for (int64_t j = 0; j < nr; j++) CPU_FN(cpu_load)
+            (dtype, cls, (char *)dst + ((r + j) * ld_dst + c) * to_B, (char *)square + j * SQUARE * from_B, nc, 1);
         }
 }
 
@@ -137,7 +136,6 @@ void CPU_FN(cpu_load_tile)(void *dst, int64_t ld_dst, enum scalar_class cls, con
                            int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride)
 {
     int from_B = cpu_dtype_size_B[dtype], to_B = cpu_class_size_B[cls];
-    cpu_load_fn *load = CPU_FN(cpu_loads)[dtype][cls];
     if (row_stride == 1 && col_stride != 1 && rows > 1) {
         if (dtype == cpu_class_dtype[cls] && dtype != KILN_BOOL)
             CPU_FN(cpu_transpose)(dst, ld_dst, src, col_stride, rows, cols, from_B);
@@ -152,10 +150,10 @@ void CPU_FN(cpu_load_tile)(void *dst, int64_t ld_dst, enum scalar_class cls, con
             memcpy(to, dst, (size_t)(cols * to_B));
         } else if (col_stride == 0) {
             uint64_t bits = 0;
-            load(&bits, from, 1, 1);
+            CPU_FN(cpu_load)(dtype, cls, &bits, from, 1, 1);
             CPU_FN(cpu_fill)(to, to_B, bits, cols);
         } else {
-            load(to, from, cols, col_stride);
+            CPU_FN(cpu_load)(dtype, cls, to, from, cols, col_stride);
         }
     }
 }
@@ -164,7 +162,6 @@ void CPU_FN(cpu_store_tile)(void *dst, unsigned dtype, int64_t row_stride, int64
                             int64_t ld_src, enum scalar_class cls, int64_t rows, int64_t cols)
 {
     int to_B = cpu_dtype_size_B[dtype], from_B = cpu_class_size_B[cls];
-    cpu_store_fn *store = CPU_FN(cpu_stores)[dtype][cls];
     bool native = dtype == cpu_class_dtype[cls];
     if (native && row_stride == 1 && col_stride != 1 && rows > 1) {
         CPU_FN(cpu_transpose)(dst, col_stride, src, ld_src, cols, rows, to_B);
@@ -172,6 +169,6 @@ void CPU_FN(cpu_store_tile)(void *dst, unsigned dtype, int64_t row_stride, int64
     }
     for (int64_t r = 0; native && col_stride == 1 && r < rows; r++)
         memcpy((char *)dst + r * row_stride * to_B, (const char *)src + r * ld_src * from_B, (size_t)(cols * to_B));
-    for (int64_t r = 0; !(native && col_stride == 1) && r < rows; r++)
-        store((char *)dst + r * row_stride * to_B, (const char *)src + r * ld_src * from_B, cols, col_stride);
+    for (int64_t r = 0; !(native && col_stride == 1) && r < rows; r++) CPU_FN(cpu_store)
+    (dtype, cls, (char *)dst + r * row_stride * to_B, (const char *)src + r * ld_src * from_B, cols, col_stride);
 }

@@ -78,7 +78,10 @@ EXAMPLE("timing", "Options", 1)
     device cpu("cpu");
     double bytes_a_second = cpu.ceiling(KILN_CEILING_COPY, 64 << 20);
     double operations_a_second = cpu.ceiling(KILN_CEILING_FMA, 0);
+    double of_bf16 = cpu.ceiling(KILN_CEILING_FMA_BF16, 0);
+    double launches_a_second = cpu.ceiling(KILN_CEILING_LAUNCH, 0);
     cout << (bytes_a_second > 1e8) << ' ' << (operations_a_second > 1e8) << '\n';
+    cout << (of_bf16 > 1e8) << ' ' << (launches_a_second > 1e4) << '\n';
 }
 
 EXAMPLE("tools", "From C", 1)

@@ -1,0 +1,362 @@
+// The product behind a convolution of several taps, see conv_grid.h, without columns: where packing them for each tap
+// would cost more than it brings. A tile of the registers reads each position, a channel and tap, at an offset from a
+// list, in a copy of the image (conv_spread.h).
+#include "cpu/kernels/conv_spread.h"
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+enum {
+    COPY_B = 640 << 10, // of a band, which stays in the second-level cache
+    LEAST_ROWS = 4,     // of a band
+};
+
+static int64_t in_parts(int64_t n, int64_t of)
+{
+    return (n + of - 1) / of;
+}
+
+// How far the taps of all grids reach.
+static void reach(const struct conv_grid *g, int64_t n, struct spread_job *j)
+{
+    int64_t most_y = INT64_MIN, most_x = INT64_MIN;
+    j->least_y = j->least_x = INT64_MAX;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t t = 0; t < g[i].n_taps; t++) {
+            const struct conv_tap *tap = &g[i].taps[t];
+            j->least_y = least(j->least_y, tap->y), j->least_x = least(j->least_x, tap->x);
+            if (tap->y > most_y) most_y = tap->y;
+            if (tap->x > most_x) most_x = tap->x;
+        }
+    j->more_rows = (most_y - j->least_y) / g->sh;
+    j->pitch = g->ow + (most_x - j->least_x) / g->sw;
+}
+
+int64_t CPU_FN(cpu_spread_panels)(const struct spread_job *j, int64_t rows)
+{
+    return in_parts((rows - 1) * j->pitch + j->g->ow, j->kind->tiles.columns);
+}
+
+// With room for what the last panel reads behind its places; no two channels lie a power of two apart.
+static int64_t plane_of(const struct spread_job *j, int64_t rows)
+{
+    const struct conv_grid *g = j->g;
+    int64_t n = g->sh * g->sw * (rows + j->more_rows) * j->pitch + 2 * j->kind->tiles.columns;
+    return in_parts(n, 32) * 32 + 16;
+}
+
+static int64_t rows_that_fit(const struct spread_job *j)
+{
+    const struct conv_grid *g = j->g;
+    int64_t row_B = (g->sh * g->sw * j->pitch * g->channels + 1) * 4;
+    return COPY_B / row_B - j->more_rows;
+}
+
+bool CPU_FN(cpu_spread_start)(struct spread_job *j, const struct conv_grid *g, int64_t n, int64_t threads)
+{
+    *j = (struct spread_job){.g = g, .n = n, .kind = &CPU_FN(cpu_gemm_f32)};
+    reach(g, n, j);
+    int64_t rows = least(rows_that_fit(j), g->oh), images = g->images * g->groups, taps = 0;
+    int64_t units = 2 * threads, fewest = least(LEAST_ROWS, g->oh);
+    if (rows < fewest) return false;
+    j->bands = in_parts(g->oh, rows);
+    if (threads > 1 && images * j->bands < units) j->bands = in_parts(units, images);
+    j->band = in_parts(g->oh, j->bands);
+    if (j->band < fewest) j->band = fewest;
+    j->bands = in_parts(g->oh, j->band);
+    j->plane = plane_of(j, j->band);
+    for (int64_t i = 0; i < n; i++)
+        if (g[i].n_taps > taps) taps = g[i].n_taps;
+    int64_t k = j->kind->tiles.k, passes = (g->channels * taps + k / 2) / k;
+    passes = least(passes > 1 ? passes : 1, g->channels);
+    j->step = in_parts(g->channels, passes);
+    return true;
+}
+
+// In products of a vector by one number for each place, channel and tap: what columns cost, and what this does.
+bool CPU_FN(cpu_conv_is_spread)(const struct conv_grid *g, int64_t n)
+{
+    enum { PACK = 20, WEIGHT_B = 4 << 20 };
+    struct spread_job j;
+    int64_t taps = 0;
+    for (int64_t i = 0; i < n; i++) taps += g[i].n_taps;
+    if (g->cls != CLASS_F32 || taps <= n || g->channels == 0) return false;
+    if (g->outputs * g->channels * taps * 4 > WEIGHT_B) return false;
+    for (int64_t i = 0; i < n; i++)
+        if (g[i].n_taps == 0) return false;
+    if (!CPU_FN(cpu_spread_start)(&j, g, n, 1)) return false;
+    double rows = (double)(j.band * g->ow), outputs = (double)g->outputs, pack = PACK;
+    double places = (double)(CPU_FN(cpu_spread_panels)(&j, j.band) * j.kind->tiles.columns) / rows;
+    double copied = (double)(g->sh * g->sw * (j.band + j.more_rows) * j.pitch) / rows;
+    return (places - 1) * outputs + pack * copied / (double)taps + 1 < pack;
+}
+
+// --- the copy
+
+#if defined(__AVX512F__)
+static inline __mmask16 lanes_of(int64_t from, int64_t past)
+{
+    uint32_t below = from <= 0 ? 0 : from >= 16 ? 0xffff : (1u << from) - 1;
+    return (__mmask16)((past <= 0 ? 0 : past >= 16 ? 0xffff : (1u << past) - 1) & ~below);
+}
+
+// Of n elements, one or two pixels apart, those in [from, past) are there. What lies ahead_B behind is asked of memory:
+// the same row of the next channel, for a row is too short for the processor to see where it goes on.
+static inline void copy_pixels(const float *first, int64_t from, int64_t past, int64_t n, bool apart, int64_t ahead_B,
+                               float *to)
+{
+    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    for (int64_t i = 0; i < n; i += 16) {
+        __mmask16 there = lanes_of(from - i, past - i);
+        const char *ahead = (const char *)(first + i * (apart ? 2 : 1)) + ahead_B;
+        __m512 v;
+        __builtin_prefetch(ahead);
+        if (apart) __builtin_prefetch(ahead + 64);
+        if (apart) {
+            uint32_t twice = _pdep_u32(there, 0x55555555);
+            __m512 low = _mm512_maskz_loadu_ps((__mmask16)twice, first + 2 * i);
+            v = _mm512_permutex2var_ps(low, even, _mm512_maskz_loadu_ps((__mmask16)(twice >> 16), first + 2 * i + 16));
+        } else {
+            v = _mm512_maskz_loadu_ps(there, first + i);
+        }
+        _mm512_mask_storeu_ps(to + i, lanes_of(0, n - i), v);
+    }
+}
+#endif
+
+static void copy_row(const struct conv_grid *g, const char *row, int64_t first, int64_t n, float *to)
+{
+    int64_t stride = g->x.o->strides[3] * g->sw;
+    int64_t from = first >= 0 ? 0 : in_parts(-first, g->sw), past = g->w > first ? in_parts(g->w - first, g->sw) : 0;
+    if (past > n) past = n;
+    if (from > past) from = past = 0;
+    const char *at = row + (first + from * g->sw) * g->x.o->strides[3] * g->x.size_B;
+#if defined(__AVX512F__)
+    if (g->x.native && (stride == 1 || stride == 2)) {
+        copy_pixels((const float *)(const void *)at - from * stride, from, past, n, stride == 2, g->x.o->strides[1] * 4,
+                    to);
+        return;
+    }
+#endif
+    for (int64_t i = 0; i < from; i++) to[i] = 0;
+    if (g->x.native) {
+        const float *pixels = (const float *)(const void *)at;
+        if (stride == 1)
+            memcpy(to + from, pixels, (size_t)(past - from) * sizeof *to);
+        else if (stride == 2)
+            for (int64_t i = from; i < past; i++) to[i] = pixels[(i - from) * 2];
+        else
+            for (int64_t i = from; i < past; i++) to[i] = pixels[(i - from) * stride];
+    } else if (past > from) {
+        CPU_FN(cpu_load)(g->x.o->dtype, CLASS_F32, to + from, at, past - from, stride);
+    }
+    for (int64_t i = past; i < n; i++) to[i] = 0;
+}
+
+static void copy_band(const struct spread_job *j, const struct spread_unit *u)
+{
+    const struct conv_grid *g = j->g;
+    int64_t rows = u->rows + j->more_rows;
+    for (int64_t c = 0; c < g->channels; c++) {
+        float *to = (float *)(void *)u->copy + c * j->plane;
+        for (int64_t phase = 0; phase < g->sh * g->sw; phase++)
+            for (int64_t r = 0; r < rows; r++, to += j->pitch) {
+                int64_t y = (u->y0 + r) * g->sh + j->least_y + phase / g->sw, x = j->least_x + phase % g->sw;
+                bool there = y >= 0 && y < g->h;
+                const char *row = conv_at(&g->x, u->image, u->group * g->channels + c, there ? y : 0, 0);
+                if (there)
+                    copy_row(g, row, x, j->pitch, to);
+                else
+                    memset(to, 0, (size_t)j->pitch * sizeof *to);
+            }
+        memset(to, 0, (size_t)((c + 1) * j->plane - (to - (float *)(void *)u->copy)) * sizeof *to);
+    }
+}
+
+void CPU_FN(cpu_spread_positions)(const struct spread_job *j, const struct conv_grid *g, int64_t rows, int32_t *at_B)
+{
+    for (int64_t c = 0; c < j->step; c++)
+        for (int64_t t = 0; t < g->n_taps; t++) {
+            int64_t y = g->taps[t].y - j->least_y, x = g->taps[t].x - j->least_x;
+            int64_t phase = y % g->sh * g->sw + x % g->sw;
+            int64_t row = phase * (rows + j->more_rows) + y / g->sh;
+            *at_B++ = (int32_t)((c * j->plane + row * j->pitch + x / g->sw) * 4);
+        }
+}
+
+// --- the product
+
+static void multiply(const struct spread_job *j, const struct conv_grid *g, const struct spread_unit *u,
+                     const int32_t *at_B, int64_t panel)
+{
+    const struct gemm_kind *kind = j->kind;
+    int64_t wide = kind->tiles.columns, heights = in_parts(g->outputs, kind->tiles.rows);
+    for (int64_t c = 0; c < g->channels; c += j->step) {
+        struct gemm_tile t = {.k = least(g->channels - c, j->step) * g->n_taps,
+                              .b = u->copy + (c * j->plane + panel * wide) * 4,
+                              .at_B = at_B,
+                              .row_B = g->ld_w * 4,
+                              .step_B = 4,
+                              .ld_out = wide,
+                              .columns = wide,
+                              .add = c > 0};
+        for (int64_t i = 0, r = 0; i < heights; i++) {
+            int64_t rows = g->outputs / heights + (i < g->outputs % heights);
+            t.a = g->weight + ((u->group * g->outputs + r) * g->ld_w + c * g->n_taps) * 4;
+            t.out = u->sums + r * wide;
+            kind->spread[rows - 1](&t);
+            r += rows;
+        }
+    }
+}
+
+int64_t CPU_FN(cpu_spread_runs)(const struct spread_job *j, int64_t rows, int64_t panel, struct spread_run *runs)
+{
+    int64_t wide = j->kind->tiles.columns, n = 0, length;
+    for (int64_t i = 0; i < wide; i += length) {
+        int64_t y = (panel * wide + i) / j->pitch, x = (panel * wide + i) % j->pitch;
+        if (y >= rows) break;
+        length = least(j->pitch - x, wide - i);
+        int64_t inside = least(j->g->ow - x, length);
+        if (inside > 0) runs[n++] = (struct spread_run){i, inside, y, x};
+    }
+    return n;
+}
+
+static char *result_at(const struct conv_grid *g, const struct spread_unit *u, const struct spread_run *r)
+{
+    return conv_at(&g->y, u->image, u->group * g->outputs, u->y0 + r->y, r->x);
+}
+
+#if defined(__AVX512F__)
+// 16 places, or those of them that `some` says, to every element or every second.
+static inline void store_16(char *to, __mmask16 some, __m512 v, bool apart)
+{
+    const __m512i low = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
+    const uint32_t twice = _pdep_u32(some, 0x55555555);
+    if (!apart) {
+        if (some) _mm512_mask_storeu_ps(to, some, v);
+        return;
+    }
+    __m512 upper = _mm512_permutexvar_ps(_mm512_add_epi32(low, _mm512_set1_epi32(8)), v);
+    if (some & 0xff) _mm512_mask_storeu_ps(to, (__mmask16)twice, _mm512_permutexvar_ps(low, v));
+    if (some & 0xff00) _mm512_mask_storeu_ps(to + 64, (__mmask16)(twice >> 16), upper);
+}
+
+static void store_f32(const struct spread_job *j, const struct conv_grid *g, const struct spread_unit *u,
+                      const struct spread_run *runs, int64_t n)
+{
+    const float *bias = j->bias ? j->bias + u->group * g->outputs : NULL;
+    int64_t next_B = g->y.o->strides[1] * 4, step = g->y.o->strides[3];
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t all = (uint32_t)((((uint64_t)1 << runs[i].n) - 1) << runs[i].from);
+        char *to = result_at(g, u, &runs[i]) - runs[i].from * step * 4;
+        for (int64_t o = 0; o < g->outputs; o++, to += next_B) {
+            __m512 less = bias ? _mm512_set1_ps(bias[o]) : _mm512_setzero_ps();
+            const float *sums = u->sums + o * 32;
+            store_16(to, (__mmask16)all, _mm512_add_ps(_mm512_loadu_ps(sums), less), step == 2);
+            store_16(to + 64 * step, (__mmask16)(all >> 16), _mm512_add_ps(_mm512_loadu_ps(sums + 16), less),
+                     step == 2);
+        }
+    }
+}
+#else
+static void store_f32(const struct spread_job *j, const struct conv_grid *g, const struct spread_unit *u,
+                      const struct spread_run *runs, int64_t n)
+{
+    const float *bias = j->bias ? j->bias + u->group * g->outputs : NULL;
+    for (int64_t i = 0; i < n; i++) {
+        float *to = (float *)(void *)result_at(g, u, &runs[i]);
+        int64_t step = g->y.o->strides[3];
+        for (int64_t o = 0; o < g->outputs; o++, to += g->y.o->strides[1]) {
+            const float *sums = u->sums + o * j->kind->tiles.columns + runs[i].from;
+            for (int64_t x = 0; x < runs[i].n; x++) to[x * step] = sums[x] + (bias ? bias[o] : 0);
+        }
+    }
+}
+#endif
+
+static void store_any(const struct spread_job *j, const struct conv_grid *g, const struct spread_unit *u,
+                      const struct spread_run *runs, int64_t n)
+{
+    int64_t wide = j->kind->tiles.columns;
+    for (int64_t o = 0; o < g->outputs && j->bias; o++)
+        for (int64_t x = 0; x < wide; x++) u->sums[o * wide + x] += j->bias[u->group * g->outputs + o];
+    for (int64_t i = 0; i < n; i++) CPU_FN(cpu_store_tile)
+    (result_at(g, u, &runs[i]), g->y.o->dtype, g->y.o->strides[1], g->y.o->strides[3], u->sums + runs[i].from, wide,
+     CLASS_F32, g->outputs, runs[i].n);
+}
+
+static void store(const struct spread_job *j, const struct conv_grid *g, const struct spread_unit *u, int64_t panel)
+{
+    struct spread_run runs[SPREAD_RUNS];
+    int64_t n = CPU_FN(cpu_spread_runs)(j, u->rows, panel, runs);
+    if (g->y.native && (g->y.o->strides[3] == 1 || g->y.o->strides[3] == 2))
+        store_f32(j, g, u, runs, n);
+    else
+        store_any(j, g, u, runs, n);
+}
+
+bool CPU_FN(cpu_spread_unit)(const struct spread_job *j, int64_t i, struct spread_unit *u)
+{
+    int64_t of_image = i / j->bands;
+    u->group = of_image % j->g->groups, u->image = of_image / j->g->groups, u->y0 = i % j->bands * j->band;
+    u->rows = least(j->g->oh - u->y0, j->band);
+    if (u->rows < 1) return false;
+    copy_band(j, u);
+    return true;
+}
+
+static kiln_status run_units(void *user, int64_t begin, int64_t end)
+{
+    const struct spread_job *j = user;
+    const struct conv_grid *g = j->g;
+    int64_t taps = 0, copy_B = g->channels * j->plane * 4, sums_B = g->outputs * j->kind->tiles.columns * 4;
+    for (int64_t i = 0; i < j->n; i++) taps += g[i].n_taps;
+    char *room = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(copy_B + sums_B + j->step * taps * 4));
+    if (!room) return error_pending;
+    struct spread_unit u = {
+        .sums = (float *)(void *)room, .copy = room + sums_B, .at_B = (int32_t *)(void *)(room + sums_B + copy_B)};
+    int64_t listed = -1; // for bands of so many rows
+    for (int64_t i = begin; i < end; i++) {
+        if (!CPU_FN(cpu_spread_unit)(j, i, &u)) continue;
+        int32_t *at_B = u.at_B;
+        for (int64_t k = 0; k < j->n; at_B += j->step * g[k].n_taps, k++) {
+            if (listed != u.rows) CPU_FN(cpu_spread_positions)(j, g + k, u.rows, at_B);
+            for (int64_t p = 0; p < CPU_FN(cpu_spread_panels)(j, u.rows); p++) {
+                multiply(j, g + k, &u, at_B, p);
+                store(j, g + k, &u, p);
+            }
+        }
+        listed = u.rows;
+    }
+    return KILN_OK;
+}
+
+kiln_status CPU_FN(cpu_spread_bias)(struct spread_job *j)
+{
+    const struct conv_grid *g = j->g;
+    const struct conv_side *bias = g->bias;
+    if (!bias) return KILN_OK;
+    int64_t n = g->groups * g->outputs;
+    float *to = cpu_scratch(CPU_SCRATCH_SUMS, (size_t)n * sizeof *to);
+    if (!to) return error_pending;
+    j->bias = to;
+    float one = f32_bits(bias->o->address);
+    if (bias->o->flags & OPERAND_IMMEDIATE)
+        for (int64_t i = 0; i < n; i++) to[i] = one;
+    else
+        CPU_FN(cpu_load)(bias->o->dtype, CLASS_F32, to, bias->base, n, bias->o->strides[1]);
+    return KILN_OK;
+}
+
+kiln_status CPU_FN(cpu_conv_spread)(const struct conv_grid *g, int64_t n)
+{
+    struct spread_job j;
+    int64_t taps = 0;
+    CPU_FN(cpu_spread_start)(&j, g, n, cpu_threads());
+    TRY(CPU_FN(cpu_spread_bias)(&j));
+    for (int64_t i = 0; i < n; i++) taps += g[i].n_taps;
+    int64_t size = g->outputs * g->channels * taps * j.band * g->ow;
+    return cpu_parallel(g->images * g->groups * j.bands, size / 16 + 64, run_units, &j);
+}

@@ -1,0 +1,82 @@
+// Attention on the CPU has the same bits on any number of threads, and so have its gradients; for the instruction set
+// that KILN_CPU_ISA names. What they are tests/conformance/attention.c knows.
+#include "device/cpu_fixture.h"
+
+#include <omp.h>
+
+enum { RESULTS = 4 };
+static const char *const names[RESULTS] = {"result", "gradient by q", "gradient by k", "gradient by v"};
+
+struct shape {
+    int64_t heads, shared, queries, keys, width;
+    bool causal;
+};
+
+static kiln_status attend(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct shape *s = user;
+    out[0] = kiln_sdpa(in[0], in[1], in[2], NULL, KILN_ATTENTION(.causal = s->causal));
+    return kiln_error();
+}
+
+static void run(struct shape *s, kiln_tensor *const *in, char **bytes, size_t *sizes_B)
+{
+    kiln_tensor *out[RESULTS] = {NULL};
+    kiln_value_and_grad(attend, s, in, 3, KILN_GRAD(.wrt = KILN_AXES(0, 1, 2), .sens = KILN_TENSORS(in[0])), out,
+                        RESULTS);
+    for (int i = 0; i < RESULTS; i++) {
+        sizes_B[i] = 4;
+        for (size_t d = 0; d < kiln_rank(out[i]); d++) sizes_B[i] *= (size_t)kiln_dims(out[i])[d];
+        bytes[i] = malloc(sizes_B[i]);
+        if (!out[i] || kiln_read(out[i], bytes[i], sizes_B[i])) fail_msg("%s", kiln_error_message());
+    }
+}
+
+static void check(struct shape s)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *in[3];
+    char *want[RESULTS];
+    size_t sizes_B[RESULTS];
+    for (int i = 0; i < 3; i++)
+        in[i] = kiln_normal(dev, KILN_F32,
+                            KILN_SHAPE(1, i ? s.heads / s.shared : s.heads, i ? s.keys : s.queries, s.width), 0, 1);
+    int before = omp_get_max_threads();
+    omp_set_num_threads(1);
+    run(&s, in, want, sizes_B);
+    for (int threads = 2; threads <= 5; threads++) {
+        char *got[RESULTS];
+        omp_set_num_threads(threads);
+        run(&s, in, got, sizes_B);
+        for (int i = 0; i < RESULTS; i++) {
+            if (memcmp(want[i], got[i], sizes_B[i]))
+                fail_msg("%s of %d queries and %d keys: other bits with %d threads", names[i], (int)s.queries,
+                         (int)s.keys, threads);
+            free(got[i]);
+        }
+    }
+    omp_set_num_threads(before);
+    for (int i = 0; i < RESULTS; i++) free(want[i]);
+    kiln_scope_end(&scope);
+}
+
+static void same_bits(void **state)
+{
+    (void)state;
+    for (int causal = 0; causal < 2; causal++) {
+        check((struct shape){1, 1, 2, 3, 1, causal});
+        check((struct shape){3, 1, 97, 257, 20, causal});
+        check((struct shape){4, 2, 193, 511, 33, causal});
+        check((struct shape){1, 1, 601, 1301, 16, causal});
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits)};
+    // An instruction set that the machine lacks: 77 tells the runner that the test was skipped.
+    kiln_device *probe = kiln_device_open("cpu");
+    if (!probe && getenv("KILN_CPU_ISA")) return 77;
+    kiln_device_close(&probe);
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
