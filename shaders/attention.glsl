@@ -23,6 +23,7 @@ const uint Q = N_LOCAL == 64 ? 2 : 1, SIDE = 16 / Q, ROWS = 4 * Q;
 const uint TILE = 64, DEPTH = 16, UNITS = TILE / 4, PITCH = UNITS + 1, PARTS = N_LOCAL / TILE;
 const uint V_UNITS = WIDTH / 4, V_PITCH = V_UNITS + 1, V_DEPTH = WIDTH > 128 ? 8 : 16, BLOCKS = V_UNITS / SIDE;
 const uint FETCH = DEPTH * UNITS / N_LOCAL, RUN = Q == 2 ? 1 : 8;   // RUN: steps of n without a loop
+const uint V_RUN = RUN == 8 && WIDTH == 128 ? V_DEPTH : RUN;
 const uint SLICES = 2 * DEPTH * PITCH > V_DEPTH * V_PITCH ? 2 * DEPTH * PITCH : V_DEPTH * V_PITCH;
 #define LOWEST uintBitsToFloat(0xff800000u)
 
@@ -197,9 +198,9 @@ void attend(const q_side q, const k_side k, const x_side xs, const v_side v, con
             barrier();
             fill_v(v, a, n0 + n1);
             barrier();
-            for (uint s0 = 0; s0 < V_DEPTH; s0 += RUN) {
+            for (uint s0 = 0; s0 < V_DEPTH; s0 += V_RUN) {
                 uint w_at = (n1 + s0) * PITCH + ty, v_at = s0 * V_PITCH + tx;
-                [[unroll]] for (uint s = 0; s < RUN; s++) {
+                [[unroll]] for (uint s = 0; s < V_RUN; s++) {
                     vec4 w[Q];
                     [[unroll]] for (uint i = 0; i < Q; i++) w[i] = weights[w_at + s * PITCH + i * SIDE];
                     [[unroll]] for (uint j = 0; j < BLOCKS; j++) {

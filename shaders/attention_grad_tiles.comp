@@ -16,6 +16,7 @@
 const uint TILE = N_LOCAL == 64 ? 32 : 64, DEPTH = 16, UNITS = TILE / 4, SIDE = UNITS, PITCH = UNITS + 1;
 const uint V_UNITS = WIDTH / 4, V_PITCH = V_UNITS + 1, V_DEPTH = 16, BLOCKS = V_UNITS / SIDE;
 const uint FETCH = DEPTH * UNITS / N_LOCAL, RUN = N_LOCAL == 64 ? 1 : 8;   // RUN: steps without a loop
+const uint V_RUN = RUN == 8 && WIDTH == 128 ? V_DEPTH : RUN;
 const uint SLICES = 2 * DEPTH * PITCH > V_DEPTH * V_PITCH ? 2 * DEPTH * PITCH : V_DEPTH * V_PITCH;
 
 shared vec4 slices[SLICES];                 // of both sides of a product, then rows of one
@@ -70,9 +71,9 @@ void add_product(const vec4 x[4], const uint op, const side b, const uint c0, co
             slices[t / V_UNITS * V_PITCH + t % V_UNITS] =
                 four_of(op, b.s, c0 + c1 + t / V_UNITS, b.size, first + t % V_UNITS * 4, columns);
         barrier();
-        for (uint s0 = 0; s0 < V_DEPTH; s0 += RUN) {
+        for (uint s0 = 0; s0 < V_DEPTH; s0 += V_RUN) {
             uint w_at = (c1 + s0) * PITCH + ty, b_at = s0 * V_PITCH + tx;
-            [[unroll]] for (uint s = 0; s < RUN; s++) {
+            [[unroll]] for (uint s = 0; s < V_RUN; s++) {
                 vec4 w = weights[w_at + s * PITCH];
                 [[unroll]] for (uint j = 0; j < BLOCKS; j++) {
                     vec4 four = slices[b_at + s * V_PITCH + j * SIDE];
