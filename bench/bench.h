@@ -132,7 +132,8 @@ struct row {
     double bytes, flops;
     double launches, submits, waits;
     double idle_waits, wasted_launches; // of a call by itself
-    double kernels, moved_B;            // of a program: made of its graph, and the bytes that its launches move
+    double kernels;                     // of a program: made of its graph
+    double moved_B;                     // by a call, read and written
     double growth_B;                    // growth.c; else NaN
     double slower;                      // captured: its time over the eager one's, where that is marked; else NaN
     double cpu_ns;                      // of the calling thread, an op or, captured, a launch
@@ -175,6 +176,9 @@ void beside_free(struct report *r);
 // measure.c
 double now_ns(void);
 void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode, struct row *out);
+
+// moved.c: the bytes that launches of a call read and write; NaN where no profile can be taken.
+double moved_by_call(struct state *s);
 
 // ceiling.c: the time of the best pass of that kind over so many bytes, of CEILING_FMA and its kin so many operations,
 // of CEILING_LAUNCH so many launches; NaN when it cannot be had.

@@ -158,7 +158,7 @@ bool beside_load(struct report *r)
 {
     for (int i = 0; i < r->n_beside; i++) {
         struct beside *b = &r->beside[i];
-        b->document = document_load(b->path);
+        b->document = document_load(b->path, "rows");
         if (!b->document) return false;
         if (strcmp(json_text(b->document, "size"), r->size))
             fprintf(stderr, "kiln-bench: %s is of size %s, this run of size %s: ratios mean nothing\n", b->path,

@@ -32,7 +32,7 @@ static char *read_all(const char *path)
     return NULL;
 }
 
-struct json *document_load(const char *path)
+struct json *document_load(const char *path, const char *list)
 {
     errno = 0;
     char *text = read_all(path), why[128] = "";
@@ -42,9 +42,10 @@ struct json *document_load(const char *path)
     }
     struct json *j = json_parse(text, why, sizeof why);
     free(text);
-    const struct json *rows = json_get(j, "rows");
+    const struct json *rows = json_get(j, list);
     if (rows && rows->kind == JSON_ARRAY) return j;
-    fprintf(stderr, "kiln-bench: %s: %s\n", path, j ? "there is no list \"rows\"" : why);
+    if (j) snprintf(why, sizeof why, "there is no list \"%s\"", list);
+    fprintf(stderr, "kiln-bench: %s: %s\n", path, why);
     json_free(j);
     return NULL;
 }
@@ -97,7 +98,7 @@ static double print_ratio(const struct json *peer, const struct json *own, const
 
 int compare(const char *peer_path, const char *own_path, FILE *f)
 {
-    struct json *peer = document_load(peer_path), *own = peer ? document_load(own_path) : NULL;
+    struct json *peer = document_load(peer_path, "rows"), *own = peer ? document_load(own_path, "rows") : NULL;
     double log_sum = 0;
     int n = 0;
     if (own) print_heading(peer, own, f);

@@ -69,11 +69,19 @@ static char *escape(struct reader *r, char *out)
     return put_utf8(out, (unsigned)strtoul(digits, NULL, 16));
 }
 
+// Behind the opening quote: the bytes before the closing one.
+static size_t string_length(const char *p)
+{
+    size_t n = 0;
+    while (p[n] && p[n] != '"') n += p[n] == '\\' && p[n + 1] ? 2 : 1;
+    return n;
+}
+
 // At the opening quote. An escape is never longer in UTF-8 than in the text.
 static char *string(struct reader *r)
 {
     if (*r->p != '"') return fail(r, "a string is expected");
-    char *text = malloc(strlen(r->p) + 1), *out = text;
+    char *text = malloc(string_length(r->p + 1) + 1), *out = text;
     if (!text) return fail(r, "out of memory");
     for (r->p++; *r->p != '"' && out;) {
         if ((unsigned char)*r->p < 0x20) {

@@ -21,6 +21,7 @@ const struct json *json_get(const struct json *object, const char *key); // NULL
 const char *json_text(const struct json *object, const char *key);       // "" when it is no string
 double json_number(const struct json *object, const char *key);          // NaN when it is no number
 
-// compare.c: the document in a file, NULL told on stderr; the fastest mode of a row, NULL when none has a time.
-struct json *document_load(const char *path);
+// compare.c: the document in a file, which has that list, NULL told on stderr; the fastest mode of a row, NULL when
+// none has a time.
+struct json *document_load(const char *path, const char *list);
 const struct json *document_best(const struct json *document, const char *name);

@@ -51,6 +51,7 @@ static void repeat(const struct plan *p, struct state *s, struct row *out)
     out->submits = r.submits;
     out->waits = r.waits;
     count_waste(s, out);
+    out->moved_B = moved_by_call(s);
     if (s->c->ops) out->cpu_ns = r.cpu_ns / (s->function ? r.launches : s->c->ops);
 }
 
@@ -67,7 +68,6 @@ static void take_cost(const struct state *s, struct row *out)
     kiln_cost cost = {.size = sizeof cost};
     if (kiln_function_cost(s->function, &cost)) return;
     out->kernels = (double)cost.kernels;
-    out->moved_B = cost.moved_B;
 }
 
 // What the ceiling limits.

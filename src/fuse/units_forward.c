@@ -3,7 +3,8 @@
 //
 // Input: a unit that moves buffer A, all of it and in order, to B, where A is written more than once already, so that
 // nothing is fused through it, nobody else sees it, and all its readers and writers come before. Output: the unit is
-// gone, and whoever writes or reads A has B.
+// gone, and whoever writes or reads A has B. The same where A is written once, by a unit that reads no memory, and B is
+// written again: what fills A fills B.
 //
 // The same once more where the chain begins and ends in given memory X: a unit that moves all of X to A, which alone
 // reads what X held, and one that writes A back to X. Both are gone, and whoever writes or reads A has X: what a loop
@@ -50,13 +51,25 @@ static bool moves_all(const struct units *u, const struct unit *unit)
     return is_dense(unit, 0, a->numel) && is_dense(unit, 1, a->numel);
 }
 
+// Nothing is lost where it is not fused with what reads it.
+static bool only_fills(const struct units *u, const struct use *uses, uint32_t buffer)
+{
+    if (uses[buffer].n_reads != 1 || uses[buffer].first_write == INT32_MAX) return false;
+    const struct unit *unit = &u->v.v[uses[buffer].first_write];
+    if (!unit->body || unit->n_parts || unit->l.n_operands != unit->n_in + 1) return false;
+    for (int o = 0; o < unit->n_in; o++)
+        if (!(unit->l.operands[o].flags & OPERAND_IMMEDIATE)) return false;
+    return true;
+}
+
 static bool can_forward(const struct units *u, const struct use *uses, int32_t i)
 {
     const struct unit *unit = &u->v.v[i];
     if (!moves_all(u, unit)) return false;
     uint32_t in = unit->l.operands[0].slot, out = unit->l.operands[1].slot;
-    const struct unit_buffer *a = &u->buffers.v[in];
-    if (unit_buffer_is_given(a) || unit_buffer_is_given(&u->buffers.v[out]) || a->kept || a->n_writes < 2) return false;
+    const struct unit_buffer *a = &u->buffers.v[in], *b = &u->buffers.v[out];
+    if (unit_buffer_is_given(a) || unit_buffer_is_given(b) || a->kept) return false;
+    if (a->n_writes < 2 && !(b->n_writes > 1 && only_fills(u, uses, in))) return false;
     return uses[in].last == i && uses[out].first_write == i;
 }
 

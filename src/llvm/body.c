@@ -185,6 +185,17 @@ static void tile_body(struct emitter *e, int unused)
     LLVMPositionBuilderAtEnd(e->b, done);
 }
 
+// Rows that lie across the lanes are transposed once for all rows of the tile.
+static void across_body(struct emitter *e, int unused)
+{
+    (void)unused;
+    emit_across(e);
+    if (e->tile_dim >= 0)
+        tile_rows(e, e->tile_rows, false);
+    else
+        over_points_body(e, 0);
+}
+
 static void hoist_rows(struct emitter *e)
 {
     if (e->tile_dim < 0) row_values(e, 0, true);
@@ -193,7 +204,12 @@ static void hoist_rows(struct emitter *e)
 void body_step(struct emitter *e, LLVMValueRef lanes)
 {
     bool in_registers = e->k->trips.on && !e->k->trips.in_place;
-    struct sweep s = {in_registers ? trips_body : e->tile_dim >= 0 ? tile_body : over_points_body, -1};
+    bool across = e->plan->choices[LLVM_ACROSS] != 0;
+    struct sweep s = {in_registers       ? trips_body
+                      : across           ? across_body
+                      : e->tile_dim >= 0 ? tile_body
+                                         : over_points_body,
+                      -1};
     if (e->over_row) {
         over_row_step(e);
         return;

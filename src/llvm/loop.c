@@ -109,6 +109,7 @@ void walkers_make(struct emitter *e)
         if (n->kind != SCALAR_REDUCE || llvm_slots_of(n) == 1) continue;
         walker_find(e, n->code & REDUCE_ACROSS ? WALK_POINT : WALK_ROW, 0);
     }
+    if (e->plan->choices[LLVM_ACROSS]) walker_find(e, WALK_DIM, k->n_dims - 1);
 }
 
 // An index at the current place: along the lanes a vector.

@@ -254,6 +254,78 @@ void emit_tiles(struct emitter *e)
     }
 }
 
+// --- rows across the lanes ---
+
+static bool lies_across(const struct emitter *e, int input)
+{
+    int64_t stride = e->k->in[input].strides[e->lanes_dim];
+    return e->plan->choices[LLVM_ACROSS] && stride != 0 && stride != 1;
+}
+
+static LLVMValueRef across_at(struct emitter *e, int input, LLVMValueRef place, LLVMTypeRef type)
+{
+    unsigned narrow = e->plan->choices[LLVM_TAIL_WIDTH], size_B = llvm_host->dtype_size_B[e->k->in[input].dtype];
+    unsigned length = (e->plan->choices[LLVM_ACROSS] + narrow - 1) / narrow * narrow;
+    LLVMTypeRef buffer = LLVMArrayType(emit_vector(type, (int)e->plan->choices[LLVM_WIDTH]), length);
+    if (!e->tiles[input]) e->tiles[input] = emit_slot(e, buffer);
+    LLVMValueRef at = LLVMBuildBitCast(e->b, e->tiles[input], e->bytes, "");
+    return emit_at(e, at, LLVMBuildMul(e->b, place, emit_int(e, (int64_t)size_B * e->width), ""));
+}
+
+// Of lanes [first, first + w), elements [place, place + w) of each row; what does not exist is not read.
+static void transpose_block(struct emitter *e, int input, int first, LLVMValueRef place)
+{
+    int w = (int)e->plan->choices[LLVM_TAIL_WIDTH];
+    const struct walker *walker = walker_find(e, WALK_ACCESS, input);
+    unsigned size_B = llvm_host->dtype_size_B[e->k->in[input].dtype];
+    LLVMTypeRef type = stored_type(e, e->k->in[input].dtype), vector = emit_vector(type, w);
+    LLVMValueRef v[64], step = walker->step[e->lanes_dim], size = emit_word(e, llvm_size_at(e->k, e->k->n_dims - 1));
+    LLVMValueRef left = LLVMBuildTrunc(e->b, LLVMBuildSub(e->b, size, place, ""), e->i32, "");
+    LLVMValueRef exist = LLVMBuildICmp(e->b, LLVMIntULT, emit_iota(e, e->i32, w), emit_splat(e, left, w), "");
+    LLVMValueRef lane = LLVMBuildAdd(e->b, e->lane, emit_int(e, first), "");
+    LLVMValueRef at = emit_at(e, emit_load(e, e->bytes, walker->slot), LLVMBuildMul(e->b, lane, step, ""));
+    at = emit_at(e, at, LLVMBuildMul(e->b, place, emit_int(e, size_B), ""));
+    for (int i = 0; i < w; i++) {
+        LLVMValueRef mask = exist, typed = LLVMBuildBitCast(e->b, at, LLVMPointerType(vector, 0), "");
+        if (e->mask) {
+            LLVMValueRef there = LLVMBuildExtractElement(e->b, e->mask, LLVMConstInt(e->i32, (unsigned)i, false), "");
+            mask = LLVMBuildAnd(e->b, mask, emit_splat(e, there, w), "");
+        }
+        LLVMValueRef args[] = {typed, LLVMConstInt(e->i32, size_B, false), mask, LLVMConstNull(vector)};
+        LLVMTypeRef types[] = {vector, LLVMTypeOf(typed)};
+        v[i] = emit_call(e, "llvm.masked.load", types, 2, args, 4);
+        at = emit_at(e, at, step);
+    }
+    transpose(e, v, w);
+    for (int i = 0; i < w; i++) {
+        LLVMValueRef to = across_at(e, input, LLVMBuildAdd(e->b, place, emit_int(e, i), ""), type);
+        to = emit_at(e, to, emit_int(e, (int64_t)first * size_B));
+        LLVMSetAlignment(LLVMBuildStore(e->b, v[i], LLVMBuildBitCast(e->b, to, LLVMPointerType(vector, 0), "")),
+                         size_B);
+    }
+}
+
+void emit_across(struct emitter *e)
+{
+    int w = (int)e->plan->choices[LLVM_TAIL_WIDTH];
+    for (int i = 0; i < e->k->n_in; i++) {
+        if (!lies_across(e, i)) continue;
+        struct loop l;
+        loop_begin(e, &l, emit_int(e, 0), emit_word(e, llvm_size_at(e->k, e->k->n_dims - 1)), w);
+        for (int first = 0; first < e->width; first += w) transpose_block(e, i, first, l.index);
+        loop_end(e, &l);
+    }
+}
+
+static LLVMValueRef load_across(struct emitter *e, int input, LLVMTypeRef type)
+{
+    LLVMTypeRef vector = emit_vector(type, e->width);
+    LLVMValueRef at = across_at(e, input, walker_value(e, WALK_DIM, e->k->n_dims - 1), type);
+    LLVMValueRef v = LLVMBuildLoad2(e->b, vector, LLVMBuildBitCast(e->b, at, LLVMPointerType(vector, 0), ""), "");
+    LLVMSetAlignment(v, llvm_host->dtype_size_B[e->k->in[input].dtype]);
+    return v;
+}
+
 // --- steps ---
 
 static LLVMValueRef gathered(struct emitter *e, const struct walker *walker, LLVMTypeRef type, unsigned size_B,
@@ -318,6 +390,7 @@ static LLVMValueRef load_lanes(struct emitter *e, int node, const struct walker 
     if (where) mask = mask ? LLVMBuildAnd(e->b, mask, where, "") : where;
     if (e->tile_row && in_tile(e, n->code))
         return LLVMBuildLoad2(e->b, vector, tile_at(e, n->code, e->tile_row, vector), "");
+    if (lies_across(e, n->code)) return load_across(e, n->code, type);
     bool in_a_row = along_lanes(e, a) && !(n->n_args > 0 && e->varies[n->arg[0]]);
     if (in_a_row) {
         LLVMValueRef at =

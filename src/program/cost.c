@@ -55,13 +55,23 @@ static double access_B(const struct fused_kernel *k, const struct fused_access *
     return n;
 }
 
+// How often a place of the access is computed.
+static double places(const struct fused_kernel *k, int access)
+{
+    enum fused_level most = LEVEL_UNIFORM;
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        if (n->kind == SCALAR_LOAD && n->code == access && k->level[i] > most) most = (enum fused_level)k->level[i];
+    }
+    if (most == LEVEL_UNIFORM || most == LEVEL_TOTAL) return 1;
+    return (double)fused_points(k) * (most == LEVEL_ELEMENT ? (double)fused_row_length(k) : 1);
+}
+
 double cost_access_B(const struct fused_kernel *k, int access)
 {
-    double n = access_B(k, fused_access_at(k, access));
-    if (access >= k->n_in || !fused_is_placed(k, access)) return n;
-    // Not more than an element a point, and not more than there are.
-    double points = (double)fused_points(k) * (double)fused_row_length(k);
-    return points * dtype_size_B[fused_access_at(k, access)->dtype];
+    const struct fused_access *a = fused_access_at(k, access);
+    if (access >= k->n_in || !fused_is_placed(k, access)) return access_B(k, a);
+    return places(k, access) * dtype_size_B[a->dtype];
 }
 
 static double launch_B(const struct launch *l)

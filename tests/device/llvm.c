@@ -48,11 +48,10 @@ static uint32_t run(const struct fused_case *c, const struct compiled *code)
 }
 
 // Runs both and compares; then with three threads, whose results must be the same bits.
-static void check_case(struct fused_case *c, double ulps)
+static void check_finished(struct fused_case *c, double ulps)
 {
     struct compiled code;
     uint32_t failed = 0;
-    case_finish(c);
     compile(&c->k, &code);
     assert_int_equal(fused_eval(&c->k, c->want, &failed), KILN_OK);
     omp_set_num_threads(1);
@@ -76,6 +75,12 @@ static void check_case(struct fused_case *c, double ulps)
     }
     discard(&code);
     case_end(c);
+}
+
+static void check_case(struct fused_case *c, double ulps)
+{
+    case_finish(c);
+    check_finished(c, ulps);
 }
 
 #define SIZES(...)    \
@@ -258,6 +263,54 @@ static void reductions_of_every_class(void **state)
                 case_out(&c, r, place ? KILN_I64 : dtypes[i], STRIDES(1, 0, 0));
                 check_case(&c, 0);
             }
+}
+
+// Rows of b that all rows of a are compared with: one vector of lanes goes along the rows of b.
+static void pairs(int64_t m, int64_t n, int64_t length, int op)
+{
+    static const uint8_t of_b[] = {KILN_F32, KILN_BF16, KILN_F64, KILN_I8, KILN_F32, KILN_F32};
+    struct fused_case c;
+    struct codegen_plan plan;
+    bool wide = op == 2, whole = op == 3;
+    enum scalar_class cls = wide ? CLASS_F64 : whole ? CLASS_I32 : CLASS_F32;
+    const uint8_t dtype = wide ? KILN_F64 : whole ? KILN_I32 : KILN_F32;
+    case_begin(&c, 3, 1, SIZES(m, n, length));
+    int a = case_in(&c, dtype, STRIDES(length, 0, 1));
+    int b = case_in(&c, of_b[op], STRIDES(0, length + 3, 1));
+    int d = case_expr(&c, whole ? "x * y" : "isfinite(x - y) ? x - y : 0.5", cls, a, b, -1);
+    int square = case_expr(&c, "x * x", cls, d, -1, -1);
+    const int64_t *matrix = STRIDES(n, 1, 0);
+    if (op == 4) { // two passes over the row, and what each point has besides
+        int e = case_expr(&c, "exp(x - y)", CLASS_F32, d, dag_reduce(&c.b, REDUCE_MAX, d), -1);
+        int w = case_in(&c, KILN_F32, matrix);
+        case_out(&c, case_expr(&c, "log(x) + (isnan(y) ? 0 : y)", CLASS_F32, dag_reduce(&c.b, REDUCE_SUM, e), w, -1),
+                 KILN_F32, matrix);
+        case_out(&c, dag_reduce(&c.b, REDUCE_ARGMIN, d), KILN_I64, matrix);
+    } else {
+        case_out(&c, dag_reduce(&c.b, REDUCE_SUM, square), dtype, matrix);
+    }
+    if (op == 5) {
+        int most = dag_reduce(&c.b, REDUCE_MAX, d);
+        case_out(&c, dag_reduce(&c.b, (enum scalar_reduce)(REDUCE_ARGMAX | REDUCE_ACROSS), most), KILN_I64,
+                 STRIDES(0, 0, 0));
+    }
+    c.least = op == 4 ? 2 : 0.1;
+    case_finish(&c);
+    assert_int_equal(llvm_plan(&c.k, NULL, &plan), KILN_OK);
+    assert_int_equal(plan.choices[LLVM_ACROSS] != 0, length <= 64);
+    check_finished(&c, whole ? 0 : 8);
+}
+
+static void short_rows_beside_each_other(void **state)
+{
+    (void)state;
+    static const int64_t lengths[] = {1, 2, 3, 15, 16, 17, 64, 65}, wide[] = {1, 7, 16, 33, 64, 131},
+                         high[] = {1, 2, 64, 67};
+    int turn = 0;
+    for (size_t i = 0; i < COUNT_OF(lengths); i++)
+        for (size_t j = 0; j < COUNT_OF(wide); j++, turn++)
+            pairs(high[(i + j) % COUNT_OF(high)], wide[j], lengths[i], turn % 7 % 6);
+    for (int op = 0; op < 6; op++) pairs(3, 31, 5, op);
 }
 
 static void folds_across_the_rows(void **state)
@@ -672,6 +725,7 @@ int main(int argc, char **argv)
         T(computed_places),
         T(rows_of_every_length),
         T(reductions_of_every_class),
+        T(short_rows_beside_each_other),
         T(folds_across_the_rows),
         T(long_rows_are_cut),
         T(checks_that_fail),

@@ -301,6 +301,34 @@ kiln_tensor *step_tall(struct operands *o)
     return follow(p, bias, how);
 }
 
+// Each of 2 to 70 rows, made of the element by numbers, with each of a few others: the distance, or another fold over
+// what they have side by side.
+kiln_tensor *step_pairs(struct operands *o)
+{
+    static const char *const ways[] = {"sum of squares", "largest product", "sum of sizes", "place of the smallest",
+                                       "logsumexp"};
+    int64_t rows = 2 + choose(o, 69), few = 1 + choose(o, 4), width = kiln_numel(o->a);
+    uint32_t how = choose(o, 5);
+    if (!is_float(o->a) || !width || few * rows * width > 4 * LARGEST || rows * few > LARGEST) return NULL;
+    kiln_device *dev = kiln_tensor_device(o->a);
+    kiln_dtype dtype = kiln_tensor_dtype(o->a);
+    kiln_tensor *down = kiln_sub(kiln_div(kiln_fmod(kiln_arange(dev, KILN_F32, 0, (double)rows, 1), 7), 4), 0.625);
+    kiln_tensor *column = kiln_cast(kiln_reshape(down, KILN_SHAPE(1, rows, 1)), dtype);
+    kiln_tensor *x = kiln_tanh(kiln_reshape(o->a, KILN_SHAPE(1, 1, width)));
+    kiln_tensor *many = with_noise(o->run, kiln_mul(x, column));
+    kiln_tensor *others = kiln_transpose(kiln_sub(kiln_narrow(many, 1, 0, few < rows ? few : rows), x), 0, 1);
+    kiln_tensor *d = how == 1 || how == 4 ? kiln_mul(many, others) : kiln_sub(many, others);
+    const kiln_reduce_opts *last = KILN_REDUCE(.axes = KILN_AXES(-1));
+    say(o, "%s over %s by %d rows and %d others", ways[how], o->na, (int)rows, (int)few);
+    switch (how) {
+    case 0: return kiln_sum(kiln_mul(d, d), last);
+    case 1: return kiln_max(d, last);
+    case 2: return kiln_sum(kiln_abs(d), last);
+    case 3: return kiln_argmin(kiln_floor(kiln_mul(d, 4)), last);
+    default: return with_noise_of_one(o->run, kiln_logsumexp(d, last));
+    }
+}
+
 static kiln_tensor *attention_mask(kiln_device *dev, kiln_dtype dtype, int64_t rows, uint32_t how)
 {
     kiln_tensor *left = kiln_fmod(kiln_arange(dev, KILN_F32, 0, (double)(rows * rows), 1), 5);

@@ -777,8 +777,8 @@ printf '{{"name": "sum_all", "mode": "compile", "time_ns": 2e9}}]}}'
     def test_counts_are_those_of_the_baseline(self):
         fake = self.write('bench', '''#!/bin/sh
 for arg; do path=$arg; done
-printf '{"rows": [{"name": "a", "mode": "eager", "launches": 2}, ' >"$path"
-printf '{"name": "a", "mode": "jit", "launches": %s, "kernels": 1, "moved_B": 8}]}' "${CAPTURED:-1}" >>"$path"
+row() { printf '%s{"name": "a", "mode": "%s", "launches": %s, "moved_B": %s, "kernels": 1}' "$@"; }
+{ row '{"rows": [' eager 2 8; row , jit "${CAPTURED:-1}" "${MOVED:-8}"; row , auto "${AUTO:-2}" 8; echo ]}; } >"$path"
 ''')
         os.chmod(fake, 0o755)
         baseline = str(self.dir / 'counts.json')
@@ -792,10 +792,12 @@ printf '{"name": "a", "mode": "jit", "launches": %s, "kernels": 1, "moved_B": 8}
         done = counts(CAPTURED='2')
         self.assertEqual(done.returncode, 1)
         self.assertIn('a: jit launches is 2, was 1', done.stdout)
-        self.assertNotIn('captured, ', done.stdout)
-        done = counts('--write', CAPTURED='3')
+        self.assertNotIn('more than', done.stdout)
+        done = counts('--write', CAPTURED='3', AUTO='4', MOVED='9')
         self.assertEqual(done.returncode, 1)
-        self.assertIn('a: 3 launches captured, 2 eager', done.stdout)
+        for worse in ('launches of jit is 3, more than 2 of eager', 'launches of auto is 4, more than 2 of eager',
+                      'moved_B of jit is 9, more than 8 of eager'):
+            self.assertIn(f'a: {worse}', done.stdout)
 
     def test_a_row_that_is_slower_captured_is_marked(self):
         rows = self.rows('--budget', '0.001', '--size', 'tiny', '--group', 'vector', '--modes', 'eager,jit,auto')

@@ -11,6 +11,7 @@ enum {
     LINE_POINTS = 64,     // the least of a block whose points make the trips of a loop in registers
     TRIPS_POINTS = 1024,  // elements of a unit that makes them in memory
     TILE_POINTS = 512,    // ... where each point has a row
+    ACROSS_POINTS = 128,  // ... that lies across the lanes
     CHUNK_POINTS = 65536, // elements of a chunk, all points of its step together
     ENOUGH_STEPS = 256,   // steps that need no cutting of rows
     MOST_CHUNKS = 256,
@@ -74,14 +75,15 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
         // Where rows are long and points few, narrower blocks give each thread some; rows that may be cut do that
         // better, for memory is read in longer pieces.
         while (row > 1 && !cuts && most > 64 && points / most < 64) most /= 2;
+        if (p->choices[LLVM_ACROSS] && most > ACROSS_POINTS) most = ACROSS_POINTS;
         if (k->trips.on) most = trips_block(k, most);
         d.block = along = at_least_one(lanes < most ? lanes : most);
         d.n_blocks = ceil_div(lanes, d.block);
         places = points / at_least_one(lanes) * d.n_blocks;
         if (p->choices[LLVM_TILE_DIM] != LLVM_NO_DIM) {
             int64_t across = k->sizes[p->choices[LLVM_TILE_DIM]];
-            tile = across < p->choices[LLVM_TAIL_WIDTH] ? across : p->choices[LLVM_TAIL_WIDTH];
-            places = places / across * ceil_div(across, p->choices[LLVM_TAIL_WIDTH]);
+            tile = across < llvm_tile_rows(p) ? across : llvm_tile_rows(p);
+            places = places / across * ceil_div(across, llvm_tile_rows(p));
         }
     }
     divide_rows(p, k, &d, places, along * row);

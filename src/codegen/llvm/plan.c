@@ -10,7 +10,9 @@ enum {
     UNCUT_ROW = 2048,  // the longest that is never cut
     SHORT_ROW = 256,   // rows of at most as many elements are folded in one go
     SHARED_ROW = 4096, // ... and of so many where lanes share them
-    KEEP_ELEMENTS = 8192
+    KEEP_ELEMENTS = 8192,
+    ACROSS_ROW = 64, // the longest that may lie across the lanes
+    MOST_ACROSS = 2  // inputs of a kernel, so that all rows stay in the first cache
 };
 
 static unsigned vector_bits(void)
@@ -87,6 +89,52 @@ static uint32_t tile_dim_of(const struct fused_kernel *k, int lanes)
     return LLVM_NO_DIM;
 }
 
+// --- short rows that lie across the lanes ---
+
+static bool lies_across(const struct fused_kernel *k, int input, int lanes)
+{
+    int64_t stride = k->in[input].strides[lanes];
+    return stride != 0 && stride != 1;
+}
+
+// Whether all points along `lanes` may be folded side by side: what is stored lies along them, and what is read lies
+// along them, or stands still, or is a row that can be transposed.
+static bool suits_across(const struct fused_kernel *k, int lanes)
+{
+    int n_across = 0;
+    for (int i = 0; i < k->n_out; i++)
+        if (k->level[k->out[i].node] != LEVEL_TOTAL && (k->out[i].to.strides[lanes] != 1 || fused_by_element(k, i)))
+            return false;
+    for (int i = 0; i < k->n_in; i++) {
+        if (has_place(k, i, lanes)) return false;
+        if (!lies_across(k, i, lanes)) continue;
+        if (k->in[i].strides[k->n_dims - 1] != 1 || fused_is_placed(k, i)) return false;
+        n_across++;
+    }
+    return n_across > 0 && n_across <= MOST_ACROSS;
+}
+
+// A dimension of points along which what lies across the lanes stands still.
+static uint32_t shared_dim_of(const struct fused_kernel *k, int lanes)
+{
+    for (int d = k->n_dims - k->n_reduce - 1; d >= 0; d--) {
+        bool shared = d != lanes;
+        for (int i = 0; i < k->n_in; i++) shared = shared && !(lies_across(k, i, lanes) && k->in[i].strides[d]);
+        if (shared) return (uint32_t)d;
+    }
+    return LLVM_NO_DIM;
+}
+
+// Of a short row a vector holds little, and its lanes have to be folded for each point. Where other points read the
+// same row it is cheaper to lay the lanes along them. The dimension of points to do so; -1: none.
+static int lanes_across(const struct fused_kernel *k)
+{
+    if (k->n_stages == 0 || k->n_reduce != 1 || k->trips.on || fused_longest_row(k) > ACROSS_ROW) return -1;
+    for (int d = k->n_dims - k->n_reduce - 1; d >= 0; d--)
+        if (suits_across(k, d)) return d;
+    return -1;
+}
+
 static bool all_wide(const struct fused_kernel *k) // no access and no value of 32 bits
 {
     for (int i = 0; i < k->n_in + k->n_out; i++)
@@ -103,8 +151,9 @@ static void choose_widths(const struct fused_kernel *k, struct codegen_plan *p, 
     uint32_t *c = p->choices, one = c[LLVM_VECTOR_BITS] / (all_wide(k) ? 64 : 32);
     bool folds = k->n_stages > 0 || k->has_total; // accumulators whose latency several registers hide
     int64_t longest = fused_longest_row(k);
+    bool one_by_one = !c[LLVM_ACROSS] && gathers(k, lanes);
     c[LLVM_TAIL_WIDTH] = one;
-    c[LLVM_WIDTH] = one * (gathers(k, lanes) ? 1 : folds || (k->trips.on && !k->trips.in_place) ? 4 : 2);
+    c[LLVM_WIDTH] = one * (one_by_one ? 1 : folds || (k->trips.on && !k->trips.in_place) ? 4 : 2);
     if (p->form != LLVM_OVER_ROW) return;
     while (c[LLVM_WIDTH] > longest) c[LLVM_WIDTH] /= 2;
     if (c[LLVM_WIDTH] <= one && longest < 2 * one) c[LLVM_WIDTH] = 0; // the masked loop alone
@@ -121,7 +170,8 @@ static bool can_split(const struct fused_kernel *k)
 kiln_status llvm_plan(const struct fused_kernel *k, const struct device_caps *caps, struct codegen_plan *out)
 {
     (void)caps; // the machine that compiles is the one that runs
-    int n_parallel = fused_is_flat(k) ? k->n_dims : k->n_dims - k->n_reduce, lanes = lanes_of(k);
+    int n_parallel = fused_is_flat(k) ? k->n_dims : k->n_dims - k->n_reduce, across = lanes_across(k);
+    int lanes = across >= 0 ? across : lanes_of(k);
     uint32_t *c = out->choices;
     int64_t longest = fused_longest_row(k);
     bool in_registers = k->trips.on && !k->trips.in_place;
@@ -133,8 +183,11 @@ kiln_status llvm_plan(const struct fused_kernel *k, const struct device_caps *ca
     c[LLVM_VECTOR_BITS] = vector_bits();
     c[LLVM_TAIL_WIDTH] = 1;
     c[LLVM_SPLIT_DIM] = LLVM_NO_DIM;
+    if (across >= 0) c[LLVM_ACROSS] = (uint32_t)longest;
     if (lanes >= 0) choose_widths(k, out, lanes);
-    c[LLVM_TILE_DIM] = fused_is_flat(k) && !in_registers && lanes >= 0 ? tile_dim_of(k, lanes) : LLVM_NO_DIM;
+    c[LLVM_TILE_DIM] = across >= 0                                       ? shared_dim_of(k, across)
+                       : fused_is_flat(k) && !in_registers && lanes >= 0 ? tile_dim_of(k, lanes)
+                                                                         : LLVM_NO_DIM;
     if (k->n_stages > 0) c[LLVM_WIDE_SUM] = longest > (out->form == LLVM_OVER_ROW ? SHARED_ROW : SHORT_ROW);
     if (can_split(k)) c[LLVM_SPLIT_DIM] = (uint32_t)(k->n_dims - k->n_reduce);
     if (out->form == LLVM_OVER_ROW && k->n_reduce == 1 && k->n_stages > 0 && longest <= KEEP_ELEMENTS)
