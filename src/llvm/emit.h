@@ -36,6 +36,8 @@ struct emitter {
     LLVMValueRef fn, args;
     LLVMBasicBlockRef slots_block, entry_block;               // stack slots; what is computed once
     LLVMValueRef *words;                                      // of the argument block, once loaded
+    const uint64_t *constants;                                // ... of those that no run changes, the values,
+    const bool *fixed;                                        // and which those are; NULL: none
     LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, half, bytes; // bytes: i8*
     bool has_f16, has_fma, has_avx512;                        // the host converts f16, fuses a product with a sum
 
@@ -48,6 +50,7 @@ struct emitter {
     LLVMValueRef tiles[FUSED_MAX_IN]; // transposed inputs, rows of `width` elements
     int width;                        // of the vectors being emitted
     LLVMValueRef lane, mask; // index along lanes_dim of lane 0 in the current block; lanes that exist, NULL: all
+    int present;             // where there is a mask and it is known how many exist: so many; else 0
     LLVMValueRef chunk, chunk_index, panel,
         first_point;     // of the step: length along split_dim, which chunk, where in it, which point
     LLVMValueRef *value; // n_nodes
@@ -55,6 +58,7 @@ struct emitter {
     uint8_t *want;       // n_nodes: what a pass computes; then 2 * n_nodes of scratch
     uint8_t *kept_pass;  // n_nodes: 1 + the pass that keeps the value for later ones; 0: none
     LLVMValueRef *kept;  // n_nodes: their buffers
+    uint8_t *waits;      // n_nodes: only rare cases need it
     struct walker walkers[MAX_WALKERS];
     int n_walkers;
     struct acc *acc, *lane_acc; // n_nodes: final, and of the vector loop being emitted
@@ -66,6 +70,7 @@ struct emitter {
 LLVMTypeRef emit_class_type(const struct emitter *e, enum scalar_class cls, int width);
 LLVMTypeRef emit_vector(LLVMTypeRef element, int width);
 LLVMValueRef emit_int(const struct emitter *e, int64_t v); // i64
+int64_t emit_known(LLVMValueRef v);                        // what a constant is, which is not negative; -1: no constant
 LLVMValueRef emit_splat(struct emitter *e, LLVMValueRef scalar, int width);
 LLVMValueRef emit_splat_const(LLVMValueRef scalar, int width);
 LLVMValueRef emit_iota(const struct emitter *e, LLVMTypeRef element, int width);

@@ -379,6 +379,56 @@ static LLVMValueRef load_steps(struct emitter *e, const struct walker *walker, L
     return emit_load(e, vector, slot);
 }
 
+// --- lanes of which it is known how many exist ---
+//
+// They go by whole vectors of fewer lanes, for what a masked store has written is no masked load's to have at once.
+
+static LLVMValueRef piece_at(struct emitter *e, LLVMValueRef bytes, int64_t at_B, LLVMTypeRef type)
+{
+    return LLVMBuildBitCast(e->b, emit_at(e, bytes, emit_int(e, at_B)), LLVMPointerType(type, 0), "");
+}
+
+static LLVMValueRef lanes_from(struct emitter *e, LLVMValueRef a, LLVMValueRef b, const int *from, int n)
+{
+    LLVMValueRef order[64];
+    for (int i = 0; i < n; i++)
+        order[i] = from[i] < 0 ? LLVMGetUndef(e->i32) : LLVMConstInt(e->i32, (unsigned long long)from[i], false);
+    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(order, (unsigned)n), "");
+}
+
+static LLVMValueRef load_present(struct emitter *e, LLVMValueRef at, LLVMTypeRef type, unsigned size_B)
+{
+    int w = e->width, from[64], done = 0;
+    LLVMValueRef v = LLVMConstNull(emit_vector(type, w));
+    at = LLVMBuildBitCast(e->b, at, e->bytes, "");
+    for (int piece = w / 2; piece; piece /= 2) {
+        if (!(e->present & piece)) continue;
+        LLVMTypeRef part = LLVMVectorType(type, (unsigned)piece);
+        LLVMValueRef p = LLVMBuildLoad2(e->b, part, piece_at(e, at, (int64_t)done * size_B, part), "");
+        LLVMSetAlignment(p, size_B);
+        for (int i = 0; i < w; i++) from[i] = i < piece ? i : -1;
+        p = lanes_from(e, p, LLVMGetUndef(part), from, w);
+        for (int i = 0; i < w; i++) from[i] = i >= done && i < done + piece ? w + i - done : i;
+        v = lanes_from(e, v, p, from, w);
+        done += piece;
+    }
+    return v;
+}
+
+static void store_present(struct emitter *e, LLVMValueRef v, LLVMValueRef at, LLVMTypeRef type, unsigned size_B)
+{
+    int from[64], done = 0;
+    at = LLVMBuildBitCast(e->b, at, e->bytes, "");
+    for (int piece = e->width / 2; piece; piece /= 2) {
+        if (!(e->present & piece)) continue;
+        LLVMTypeRef part = LLVMVectorType(type, (unsigned)piece);
+        for (int i = 0; i < piece; i++) from[i] = done + i;
+        LLVMValueRef p = lanes_from(e, v, LLVMGetUndef(LLVMTypeOf(v)), from, piece);
+        LLVMSetAlignment(LLVMBuildStore(e->b, p, piece_at(e, at, (int64_t)done * size_B, part)), size_B);
+        done += piece;
+    }
+}
+
 static LLVMValueRef load_lanes(struct emitter *e, int node, const struct walker *walker, LLVMTypeRef type,
                                unsigned size_B, LLVMValueRef more, LLVMValueRef where)
 {
@@ -400,6 +450,7 @@ static LLVMValueRef load_lanes(struct emitter *e, int node, const struct walker 
             LLVMSetAlignment(v, size_B);
             return v;
         }
+        if (e->present && !where) return load_present(e, at, type, size_B);
         LLVMValueRef args[] = {at, LLVMConstInt(e->i32, size_B, false), mask, LLVMConstNull(vector)};
         LLVMTypeRef types[] = {vector, LLVMTypeOf(at)};
         return emit_call(e, "llvm.masked.load", types, 2, args, 4);
@@ -440,6 +491,10 @@ void emit_access_store(struct emitter *e, int output)
         at = LLVMBuildBitCast(e->b, at, LLVMPointerType(emit_vector(type, w), 0), "");
         if (!e->mask) {
             LLVMSetAlignment(LLVMBuildStore(e->b, v, at), size_B);
+            return;
+        }
+        if (e->present) {
+            store_present(e, v, at, type, size_B);
             return;
         }
         LLVMValueRef args[] = {v, at, align, e->mask};

@@ -5,6 +5,7 @@
 // vectors and stack slots, so that few passes are needed: slots to values, common expressions, loop invariants out.
 #include "llvm/emit.h"
 #include "llvm/load.h"
+#include "llvm/module.h"
 
 #include <kiln/version.h>
 #include <llvm-c/Analysis.h>
@@ -124,7 +125,7 @@ static void add_attribute(struct emitter *e, LLVMValueRef fn, const char *name, 
     LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
-static void set_attributes(struct emitter *e)
+void set_attributes(struct emitter *e)
 {
     char bits[16];
     snprintf(bits, sizeof bits, "%u", e->plan->choices[LLVM_VECTOR_BITS]);
@@ -141,11 +142,11 @@ static void set_attributes(struct emitter *e)
 }
 
 // One piece of memory for all arrays of the emitter.
-static void *tables_make(struct emitter *e)
+void *tables_make(struct emitter *e)
 {
     size_t n = (size_t)e->k->dag.n_nodes + 1;
     size_t values_B = n * sizeof *e->value, accs_B = n * sizeof *e->acc, words_B = CODEGEN_MAX_WORDS * sizeof *e->words;
-    char *at = calloc(1, 2 * values_B + 2 * accs_B + words_B + 5 * n);
+    char *at = calloc(1, 2 * values_B + 2 * accs_B + words_B + 6 * n);
     if (!at) return NULL;
     e->value = (LLVMValueRef *)(void *)at;
     e->kept = e->value + n;
@@ -154,14 +155,15 @@ static void *tables_make(struct emitter *e)
     e->lane_acc = e->acc + n;
     e->want = (uint8_t *)(e->lane_acc + n);
     e->kept_pass = e->want + 3 * n;
-    e->varies = (bool *)(e->kept_pass + n);
+    e->waits = e->kept_pass + n;
+    e->varies = (bool *)(e->waits + n);
     return at;
 }
 
-static kiln_status run_passes(struct emitter *e, LLVMTargetMachineRef machine)
+kiln_status run_passes(struct emitter *e, const char *passes, LLVMTargetMachineRef machine)
 {
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(e->module, "function(mem2reg,early-cse)", machine, options);
+    LLVMErrorRef error = LLVMRunPasses(e->module, passes, machine, options);
     LLVMDisposePassBuilderOptions(options);
     if (!error) return KILN_OK;
     char *message = LLVMGetErrorMessage(error);
@@ -170,7 +172,7 @@ static kiln_status run_passes(struct emitter *e, LLVMTargetMachineRef machine)
     return status;
 }
 
-static kiln_status verify(struct emitter *e)
+kiln_status verify(struct emitter *e)
 {
     char *message = NULL;
     kiln_status status = KILN_OK;
@@ -181,33 +183,40 @@ static kiln_status verify(struct emitter *e)
     return status;
 }
 
-// Builds the module of a kernel, ready for code generation. The caller disposes of context and machine.
-static kiln_status build(struct emitter *e, const struct fused_kernel *k, const struct codegen_code *code,
-                         LLVMTargetMachineRef *machine)
+kiln_status open_module(struct emitter *e, const char *name, LLVMTargetMachineRef *machine)
 {
-    *e = (struct emitter){.k = k, .plan = &code->plan};
     pthread_once(&host_once, find_host);
     *machine = machine_take();
     if (!*machine) return KILN_E_UNSUPPORTED;
-    void *tables = tables_make(e);
-    if (!tables) return llvm_host->error(KILN_E_MEMORY, "kernel %s: out of memory for its code", k->name);
     e->context = LLVMContextCreate();
-    e->module = LLVMModuleCreateWithNameInContext(k->name, e->context);
+    e->module = LLVMModuleCreateWithNameInContext(name, e->context);
     e->b = LLVMCreateBuilderInContext(e->context);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(*machine);
     LLVMSetModuleDataLayout(e->module, layout);
     LLVMDisposeTargetData(layout);
     LLVMSetTarget(e->module, host.triple);
     set_types(e);
+    return KILN_OK;
+}
+
+// Builds the module of a kernel, ready for code generation. The caller disposes of context and machine.
+static kiln_status build(struct emitter *e, const struct fused_kernel *k, const struct codegen_code *code,
+                         LLVMTargetMachineRef *machine)
+{
+    *e = (struct emitter){.k = k, .plan = &code->plan};
+    kiln_status status = open_module(e, k->name, machine);
+    if (status) return status;
+    void *tables = tables_make(e);
+    if (!tables) return llvm_host->error(KILN_E_MEMORY, "kernel %s: out of memory for its code", k->name);
     emit_functions(e, code->symbol);
     set_attributes(e);
-    kiln_status status = verify(e);
-    if (!status) status = run_passes(e, *machine);
+    status = verify(e);
+    if (!status) status = run_passes(e, "function(mem2reg,early-cse)", *machine);
     free(tables);
     return status;
 }
 
-static void unbuild(struct emitter *e, LLVMTargetMachineRef machine)
+void unbuild(struct emitter *e, LLVMTargetMachineRef machine)
 {
     if (e->b) LLVMDisposeBuilder(e->b);
     if (e->module) LLVMDisposeModule(e->module);
@@ -215,7 +224,7 @@ static void unbuild(struct emitter *e, LLVMTargetMachineRef machine)
     if (machine) machine_give(machine);
 }
 
-static kiln_status to_object(struct emitter *e, LLVMTargetMachineRef machine, struct codegen_code *code)
+kiln_status to_object(struct emitter *e, LLVMTargetMachineRef machine, struct codegen_code *code)
 {
     LLVMMemoryBufferRef buffer = NULL;
     char *message = NULL;
@@ -274,6 +283,7 @@ const struct llvm_module *kiln_llvm_module(uint32_t version, const struct llvm_h
                                               KILN_VERSION_STRING,
                                               LLVM_VERSION_STRING,
                                               compile,
+                                              compile_series,
                                               load_object,
                                               unload_object,
                                               text,

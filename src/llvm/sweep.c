@@ -15,6 +15,12 @@ static LLVMValueRef tail_mask(struct emitter *e, LLVMValueRef left)
     return LLVMBuildICmp(e->b, LLVMIntULT, emit_iota(e, e->i32, e->width), n, "");
 }
 
+static int64_t known_count(LLVMValueRef from, LLVMValueRef to)
+{
+    int64_t first = emit_known(from), end = emit_known(to);
+    return first < 0 || end < 0 ? -1 : end - first;
+}
+
 void sweep_once(struct emitter *e, const struct sweep *s, LLVMValueRef from, LLVMValueRef limit, int width,
                 LLVMValueRef to, bool once)
 {
@@ -23,8 +29,12 @@ void sweep_once(struct emitter *e, const struct sweep *s, LLVMValueRef from, LLV
     e->width = width;
     e->lane = l.index;
     if (to && width > 1) e->mask = tail_mask(e, LLVMBuildSub(e->b, to, l.index, ""));
+    e->present = e->mask && once ? (int)known_count(from, to) : 0;
+    if (e->present < 0 || e->present > width) e->present = 0;
+    if (e->present == width) e->mask = NULL;
     s->body(e, s->pass);
     e->mask = NULL;
+    e->present = 0;
     if (once)
         loop_leave(e, &l);
     else
@@ -70,9 +80,21 @@ static int64_t sweep_width(struct emitter *e, const struct sweep *s)
     return widest < one * times ? widest : one * times;
 }
 
+// Of a sweep that is known to be shorter than a vector, lanes beyond the next power of two would fold what changes
+// nothing.
+static int64_t narrowest(const struct emitter *e, int64_t count)
+{
+    int64_t width = e->plan->choices[LLVM_TAIL_WIDTH];
+    if (count <= 0 || e->plan->choices[LLVM_ACROSS]) return width;
+    while (width / 2 >= count) width /= 2;
+    return width;
+}
+
 void sweep(struct emitter *e, const struct sweep *s, LLVMValueRef from, LLVMValueRef to)
 {
-    int64_t wide = sweep_width(e, s), narrow = e->plan->choices[LLVM_TAIL_WIDTH];
+    int64_t wide = sweep_width(e, s), narrow = e->plan->choices[LLVM_TAIL_WIDTH], count = known_count(from, to);
+    if (count >= 0 && count < wide) wide = 0;
+    if (!wide) narrow = narrowest(e, count);
     sweep_begin(e, s, (int)(wide ? wide : narrow));
     if (wide) {
         sweep_once(e, s, from, LLVMBuildSub(e->b, to, emit_int(e, wide - 1), ""), (int)wide, NULL, false);
@@ -80,6 +102,8 @@ void sweep(struct emitter *e, const struct sweep *s, LLVMValueRef from, LLVMValu
         from = LLVMBuildAdd(e->b, from, done, "");
         if (wide != narrow) sweep_narrow(e, s, (int)narrow);
     }
-    sweep_once(e, s, from, to, (int)narrow, to, wide == narrow);
+    int64_t rest = known_count(from, to);
+    bool once = wide == narrow || (rest >= 0 && rest <= narrow);
+    sweep_once(e, s, from, to, (int)narrow, to, once);
     sweep_end(e, s);
 }

@@ -18,6 +18,11 @@ LLVMValueRef emit_int(const struct emitter *e, int64_t v)
     return LLVMConstInt(e->i64, (unsigned long long)v, true);
 }
 
+int64_t emit_known(LLVMValueRef v)
+{
+    return LLVMIsAConstantInt(v) ? LLVMConstIntGetSExtValue(v) : -1;
+}
+
 LLVMValueRef emit_splat_const(LLVMValueRef scalar, int width)
 {
     LLVMValueRef lanes[64];
@@ -85,6 +90,7 @@ void emit_back(struct emitter *e, LLVMBasicBlockRef saved)
 LLVMValueRef emit_word(struct emitter *e, int index)
 {
     LLVMBasicBlockRef here;
+    if (e->fixed && e->fixed[index]) return emit_int(e, (int64_t)e->constants[index]);
     if (e->words[index]) return e->words[index];
     emit_at_entry(e, &here);
     LLVMValueRef at = emit_at(e, e->args, emit_int(e, 8 * (int64_t)index));

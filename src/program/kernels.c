@@ -545,6 +545,17 @@ void jit_set_number(const struct jit_launch *l, uint64_t *words, int input, int6
         if (l->scalars[i].input == input) set_scalar(l, words, NULL, i, program_number_bits(&a, l->scalars[i].cls));
 }
 
+const struct codegen_plan *jit_launch_plan(const struct jit_launch *l)
+{
+    return &l->kernel->plan;
+}
+
+void jit_launch_fixed(const struct jit_launch *l, bool *fixed)
+{
+    for (int i = 0; i < l->c.n_words; i++) fixed[i] = i >= l->n_access && i != l->c.workspace_at && i != l->c.failed_at;
+    for (int i = 0; i < l->n_scalars; i++) fixed[l->c.scalar_at[l->scalars[i].index]] = false;
+}
+
 // The host takes one after the other; that is one launch in the counts.
 static kiln_status run_on_host(const struct jit_launch *l, int n, kiln_device *dev, const struct jit_arguments *a)
 {

@@ -65,6 +65,8 @@ bool jit_is_wide(const struct jit_launch *l); // blocks are those of the host: w
 void jit_launch_lay(const struct jit_launch *l, const struct jit_arguments *a, uint64_t *words,
                     struct compiled_launch *out);
 bool jit_takes_number(const struct jit_launch *l, int input);
+const struct codegen_plan *jit_launch_plan(const struct jit_launch *l);
+void jit_launch_fixed(const struct jit_launch *l, bool *fixed); // c.n_words: those that are the same in every run
 void jit_set_number(const struct jit_launch *l, uint64_t *words, int input, int64_t number);
 // n launches of kernels of one family, as one launch where the device has more to do for each. Their kernel was made
 // for tables (fused_kernel.table). `a`: one each.

@@ -10,6 +10,7 @@
 #include "program/gated.h"
 #include "program/maker.h"
 #include "program/series.h"
+#include "program/series_code.h"
 #include "tensor/apply.h"
 #include <stdio.h>
 #include <string.h>
@@ -347,6 +348,10 @@ static kiln_status make_children(struct program_maker *m, const struct unit *u, 
     r->gated = r->gated && !r->host_decides;
     if (!r->n_branches) r->one_by_one = program_series_refuses(r->child[0]);
     if (!r->n_branches && !r->one_by_one && r->child[1]) r->one_by_one = program_series_refuses(r->child[1]);
+    if (!r->n_branches && !r->one_by_one) {
+        r->code = series_code_new(&m->p->arena);
+        if (!r->code) return error_pending;
+    }
     place_workspace(r);
     return KILN_OK;
 }
@@ -365,6 +370,7 @@ kiln_status program_region_make(struct program_maker *m, const struct unit *u, s
 void program_region_destroy(kiln_device *dev, struct program_region *r, void (*destroy)(struct program **p))
 {
     region_drop_gate(dev, r);
+    series_code_drop(r->code);
     for (int i = 0; i < r->n_branches; i++) destroy(&r->branches[i]);
     for (int i = 0; i < 2; i++) destroy(&r->child[i]);
     destroy(&r->start);

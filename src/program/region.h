@@ -33,6 +33,7 @@ struct program_region {
     uint64_t flag_at, child_at; // what cond gives; the children's arena
     uint64_t workspace_B;
     const char *one_by_one;   // why launches are laid out anew in each trip; NULL: once, see series.h
+    struct series_code *code; // of its trips, where they are many; NULL: never
     const char *host_decides; // why the device does not decide what runs; NULL: it can
     bool gated;               // it does, wherever the node stands
     bool reads_count;         // but for this loop, unless a gate is around: its trips are inside of a kernel

@@ -93,6 +93,7 @@ static kiln_status run_series_in(struct turning *t, int64_t *trip, bool *ended, 
     const struct program_region *r = t->r;
     struct program_series s = {.arena = t->workspace + r->child_at,
                                .at = thread_state.trips,
+                               .code = r->code,
                                .first = *trip,
                                .end = t->trips >= 0 ? t->trips : INT64_MAX};
     if (r->bound && r->bound < s.end) s.end = r->bound;

@@ -1,5 +1,6 @@
 // Loops over launches that are laid out before the first trip.
 #include "program/series.h"
+#include "program/series_code.h"
 #include "device/profile.h"
 #include "program/bind.h"
 #include "tensor/flow.h"
@@ -21,30 +22,6 @@ const char *program_series_refuses(const struct program *p)
     return NULL;
 }
 
-struct mover {
-    uint64_t *at;
-    uint64_t step;
-};
-
-// A launch for even and for odd trips.
-struct item {
-    const struct action *a;
-    const struct jit_launch *l; // NULL: plain
-    struct compiled_launch launch[2];
-    uint64_t *words[2];
-    struct launch *plain[2];
-    struct mover *movers[2];
-    int n_movers;
-    bool numbered; // it takes the number of the trip
-    uint32_t failed;
-};
-
-struct items {
-    const struct series_child *child;
-    struct item *v;
-    int n, launches; // those that count
-};
-
 static int count_items(const struct program *p)
 {
     int n = 0;
@@ -52,7 +29,7 @@ static int count_items(const struct program *p)
     return n;
 }
 
-static void add_mover(const struct series_child *c, struct item *it, int half, int32_t buffer, uint64_t *at)
+static void add_mover(const struct series_child *c, struct series_launch *it, int half, int32_t buffer, uint64_t *at)
 {
     const struct place *place = &c->p->places[buffer];
     int64_t step = place->kind == PLACE_INPUT ? c->step[place->index] : 0;
@@ -60,7 +37,7 @@ static void add_mover(const struct series_child *c, struct item *it, int half, i
 }
 
 static kiln_status lay_compiled(const struct series_child *c, const struct program_call *turn, int entry, int half,
-                                struct arena *memory, struct item *it)
+                                struct arena *memory, struct series_launch *it)
 {
     struct argument_room room;
     struct jit_arguments arguments;
@@ -84,7 +61,7 @@ static bool is_number(const struct launch_operand *o, int number)
 }
 
 static kiln_status lay_plain(const struct series_child *c, const struct program_call *turn, int half,
-                             struct arena *memory, struct item *it)
+                             struct arena *memory, struct series_launch *it)
 {
     struct launch *l = it->plain[half] = arena_alloc(memory, sizeof *l);
     if (!l) return error_pending;
@@ -98,7 +75,7 @@ static kiln_status lay_plain(const struct series_child *c, const struct program_
 }
 
 static kiln_status lay_turn(const struct series_child *c, int half, uint64_t arena, struct arena *memory,
-                            struct item *items)
+                            struct series_launch *items)
 {
     struct program_call turn = {.p = c->p, .args = c->turns[half], .arena = arena};
     turn.base = arena_alloc(memory, sizeof *turn.base * (size_t)(c->p->n_buffers + 1));
@@ -107,7 +84,7 @@ static kiln_status lay_turn(const struct series_child *c, int half, uint64_t are
     for (int i = 0, n = 0; i < c->p->n_actions; i++) {
         const struct action *a = &c->p->actions[i];
         for (int entry = 0; entry < a->n_entries; entry++, n++) {
-            struct item *it = &items[n];
+            struct series_launch *it = &items[n];
             size_t most = a->plain ? a->plain->n_operands : (size_t)a->n_operands;
             it->a = a;
             it->n_movers = 0;
@@ -119,9 +96,9 @@ static kiln_status lay_turn(const struct series_child *c, int half, uint64_t are
     return KILN_OK;
 }
 
-static kiln_status lay(const struct series_child *c, uint64_t arena, struct arena *memory, struct items *out)
+static kiln_status lay(const struct series_child *c, uint64_t arena, struct arena *memory, struct series_launches *out)
 {
-    *out = (struct items){.child = c};
+    *out = (struct series_launches){.child = c};
     if (!c->p) return KILN_OK;
     out->n = count_items(c->p);
     out->launches = c->p->n_actions;
@@ -131,7 +108,7 @@ static kiln_status lay(const struct series_child *c, uint64_t arena, struct aren
     return KILN_OK;
 }
 
-static void set_number(const struct item *it, int number, int half, int64_t trip)
+static void set_number(const struct series_launch *it, int number, int half, int64_t trip)
 {
     const struct program_argument a = {.number = (double)trip, .integer = trip};
     if (it->l) {
@@ -144,7 +121,7 @@ static void set_number(const struct item *it, int number, int half, int64_t trip
             l->operands[i].address = program_number_bits(&a, kernel_info(l->kernel)->in_cls[i]);
 }
 
-static kiln_status run_item(kiln_device *dev, const struct item *it, int half)
+static kiln_status run_item(kiln_device *dev, const struct series_launch *it, int half)
 {
     struct profile_span span = profile_span_of_launch(dev, it->l ? it->l->name : it->plain[half]->op, it->a->facts);
     kiln_status status =
@@ -153,10 +130,10 @@ static kiln_status run_item(kiln_device *dev, const struct item *it, int half)
     return status;
 }
 
-static kiln_status run_trip(kiln_device *dev, const struct items *items, int64_t trip)
+static kiln_status run_trip(kiln_device *dev, const struct series_launches *items, int64_t trip)
 {
     int half = (int)(trip & 1);
-    for (struct item *it = items->v; it < items->v + items->n; it++) {
+    for (struct series_launch *it = items->v; it < items->v + items->n; it++) {
         if (it->numbered) set_number(it, items->child->number, half, trip);
         TRY(run_item(dev, it, half));
         if (KILN_UNLIKELY(it->failed)) return bind_index_error(items->child->p, it->a);
@@ -165,27 +142,45 @@ static kiln_status run_trip(kiln_device *dev, const struct items *items, int64_t
     return KILN_OK;
 }
 
-kiln_status program_series_run(const struct program_series *s, struct arena *memory, int64_t *trips, bool *ended)
+// By single launches, up to `end`.
+static kiln_status run_trips(const struct program_series *s, const struct series_launches *cond,
+                             const struct series_launches *body, int64_t end, int64_t *trip, bool *ended)
 {
     kiln_device *dev = s->body.p->dev;
-    struct items body, cond;
+    for (; *trip < end; ++*trip) {
+        if (cond->n) {
+            TRY(run_trip(dev, cond, *trip));
+            *ended = !*s->flag;
+            if (*ended) return KILN_OK;
+        }
+        s->at->trip = *trip;
+        TRY(run_trip(dev, body, *trip));
+    }
+    return KILN_OK;
+}
+
+static kiln_status run_all(const struct program_series *s, const struct series_launches *cond,
+                           const struct series_launches *body, struct arena *memory, int64_t *trip, bool *ended)
+{
+    int64_t alone = series_code_wait(s->code, cond, body), first = *trip;
+    TRY(run_trips(s, cond, body, alone < s->end - first ? first + alone : s->end, trip, ended));
+    if (alone < INT64_MAX) series_code_count(s->code, *trip - first);
+    if (*ended || *trip >= s->end) return KILN_OK;
+    if (!series_code_run(s, cond, body, memory, trip)) return run_trips(s, cond, body, s->end, trip, ended);
+    *ended = cond->n && *trip < s->end;
+    return KILN_OK;
+}
+
+kiln_status program_series_run(const struct program_series *s, struct arena *memory, int64_t *trips, bool *ended)
+{
+    struct series_launches body, cond;
     int64_t trip = s->first;
-    kiln_status status = KILN_OK;
     TRY(lay(&s->body, s->arena, memory, &body));
     TRY(lay(&s->cond, s->arena, memory, &cond));
     *ended = false;
-    for (; trip < s->end; trip++) {
-        if (cond.n) {
-            status = run_trip(dev, &cond, trip);
-            *ended = !status && !*s->flag;
-            if (status || *ended) break;
-        }
-        s->at->trip = trip;
-        status = run_trip(dev, &body, trip);
-        if (status) break;
-    }
+    kiln_status status = run_all(s, &cond, &body, memory, &trip, ended);
     int64_t conds = cond.n ? trip - s->first + (*ended || status != KILN_OK) : 0;
-    device_count_launches(dev, (uint64_t)((trip - s->first) * body.launches + conds * cond.launches));
+    device_count_launches(s->body.p->dev, (uint64_t)((trip - s->first) * body.launches + conds * cond.launches));
     *trips = trip;
     return status;
 }

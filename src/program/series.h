@@ -13,10 +13,12 @@ struct series_child {
     int number;                              // which argument is the number of the trip
 };
 
+struct series_code;
 struct program_series {
     struct series_child body, cond;
-    const uint8_t *flag; // that cond gives: false ends the loop before the trip
-    uint64_t arena;      // of the children
+    struct series_code *code; // of the loop; NULL: it is made by single launches always
+    const uint8_t *flag;      // that cond gives: false ends the loop before the trip
+    uint64_t arena;           // of the children
     struct flow_trip *at;
     int64_t first, end;
 };

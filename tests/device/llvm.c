@@ -482,8 +482,8 @@ static int random_prim(struct fused_case *c, const int *nodes, int n)
     enum scalar_prim p = (enum scalar_prim)(case_random(c) % PRIM_rindex);
     int arg[3];
     for (int i = 0; i < 3; i++) arg[i] = nodes[case_random(c) % (unsigned)n];
-    int first = p == PRIM_select ? 1 : 0;
-    if (p == PRIM_select && dag_class(&c->b, arg[0]) != CLASS_BOOL) return -1;
+    int first = prim_key_arg((uint16_t)p);
+    if (first && dag_class(&c->b, arg[0]) != CLASS_BOOL) return -1;
     enum scalar_class key = dag_class(&c->b, arg[first]);
     for (int i = first; i < prim_arity((uint16_t)p); i++)
         if (dag_class(&c->b, arg[i]) != key) return -1;
@@ -557,6 +557,57 @@ static void random_kernel(struct fused_case *c, uint64_t seed)
         if (dtype == KILN_F32 && case_random(c) % 4 == 0) dtype = case_random(c) % 2 ? KILN_F16 : KILN_BF16;
         if (dtype == KILN_I32 && case_random(c) % 4 == 0) dtype = KILN_I8;
         case_out(c, node, dtype, strides);
+    }
+}
+
+// As the only launch of a loop of one trip, with constants for sizes and strides.
+static void check_as_loop(struct fused_case *c)
+{
+    struct compiled plain, loop;
+    struct codegen_launch l;
+    uint64_t addresses[FUSED_MAX_IN + FUSED_MAX_OUT];
+    bool fixed[CODEGEN_MAX_WORDS];
+    int n = c->k.n_in + c->k.n_out;
+    for (int i = 0; i < n; i++) addresses[i] = (uint64_t)(uintptr_t)c->got[i];
+    compile(&c->k, &plain);
+    assert_int_equal(llvm_pack(&plain.code.plan, &c->k, addresses, NULL, &l), KILN_OK);
+    for (int i = 0; i < l.n_words; i++) fixed[i] = i >= n && i != l.workspace_at && i != l.failed_at;
+    if (l.units == 1 && l.failed_at < 0) {
+        const struct llvm_series_item item = {
+            .k = &c->k, .plan = &plain.code.plan, .words = l.words, .fixed = fixed, .run_end = l.run_end};
+        const struct llvm_series s = {&item, 1, 0};
+        run(c, &plain);
+        for (int i = c->k.n_in; i < n; i++) {
+            memcpy(c->want[i], c->got[i], c->size_B[i]);
+            memset(c->got[i], 0x5a, c->size_B[i]);
+        }
+        assert_int_equal(llvm_compile_series(&s, &loop.code), KILN_OK);
+        assert_int_equal(llvm_load(&loop.code, &loop.fn), KILN_OK);
+        int64_t stop = 0;
+        void *workspace = malloc(l.workspace_B + 1);
+        if (l.workspace_at >= 0) l.words[l.workspace_at] = (uint64_t)(uintptr_t)workspace;
+        uint64_t args[6] = {(uint64_t)(uintptr_t)l.words, (uint64_t)(uintptr_t)l.words, 0, 0, 0,
+                            (uint64_t)(uintptr_t)&stop};
+        loop.fn.run(args, 7, 8);
+        assert_int_equal(stop, 8);
+        if (!case_same(c, 0)) fail_msg("seed %llu", (unsigned long long)random_seed);
+        free(workspace);
+        discard(&loop);
+    }
+    discard(&plain);
+}
+
+static void random_loops(void **state)
+{
+    (void)state;
+    const char *count = getenv("KILN_TEST_SEEDS");
+    for (uint64_t seed = 1; seed <= (count ? strtoull(count, NULL, 10) : 60); seed++) {
+        struct fused_case c;
+        random_kernel(&c, seed);
+        random_seed = seed;
+        case_finish(&c);
+        check_as_loop(&c);
+        case_end(&c);
     }
 }
 
@@ -717,26 +768,13 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "alone")) return compile_alone();
     const struct CMUnitTest tests[] = {
-        T(points_in_a_row),
-        T(every_dtype_in_and_out),
-        T(layouts_of_points),
-        T(a_kernel_of_one_point),
-        T(scalars_sizes_and_places),
-        T(computed_places),
-        T(rows_of_every_length),
-        T(reductions_of_every_class),
-        T(short_rows_beside_each_other),
-        T(folds_across_the_rows),
-        T(long_rows_are_cut),
-        T(checks_that_fail),
-        T(results_in_place),
-        T(the_largest_kernel),
-        T(random_kernels),
-        T(an_object_is_loaded_again),
-        T(a_broken_object_is_refused),
-        T(text_and_host),
-        T(four_threads_compile),
-        T(the_module_is_found_or_missed),
+        T(points_in_a_row),       T(every_dtype_in_and_out),    T(layouts_of_points),
+        T(a_kernel_of_one_point), T(scalars_sizes_and_places),  T(computed_places),
+        T(rows_of_every_length),  T(reductions_of_every_class), T(short_rows_beside_each_other),
+        T(folds_across_the_rows), T(long_rows_are_cut),         T(checks_that_fail),
+        T(results_in_place),      T(the_largest_kernel),        T(random_kernels),
+        T(random_loops),          T(an_object_is_loaded_again), T(a_broken_object_is_refused),
+        T(text_and_host),         T(four_threads_compile),      T(the_module_is_found_or_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,6 +241,47 @@ static void the_number_of_the_trip_goes_on(void **state)
     kiln_function_free(&j);
 }
 
+// --- many trips, which one function makes in the end
+
+enum { MANY = 40000 };
+
+// Between 0 and 1, and of a bit that differs nothing is the same some trips later.
+REGION(goes_round)
+{
+    kiln_tensor *h = kiln_mul(kiln_mul(in[1], kiln_sub(kiln_scalar(1), in[1])), kiln_scalar(3.9));
+    kiln_tensor *mean = kiln_mul(kiln_mean(h, NULL), kiln_scalar(0.05));
+    kiln_tensor *turned = kiln_mul(kiln_flip(h, KILN_AXES(0)), kiln_scalar(0.9));
+    out[0] = kiln_add(kiln_add(turned, mean), kiln_mul(in[0], kiln_scalar(0x1p-20)));
+    return kiln_error();
+}
+
+REGION(runs_many)
+{
+    return kiln_for(in[1], goes_round, NULL, in, 1, NULL, out, 1);
+}
+
+// Of the first call most trips are made by single launches, of the second none.
+static void many_trips_give_the_bits_of_few(void **state)
+{
+    static const int64_t sizes[] = {1, 3, 4, 5, 8, 15, 16, 17, 31, 64, 67};
+    struct fixture *f = *state;
+    bool cpu = !strcmp(jit_device, "cpu");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        kiln_scope *scope = kiln_scope_begin();
+        int64_t trips = cpu ? MANY : 100;
+        kiln_tensor *first = kiln_uniform(f->dev, KILN_F32, 1, &sizes[i], 0.1, 0.9), *all[2];
+        for (int turn = 0; turn < 2; turn++) {
+            kiln_function *j = capture_in(STRICT, runs_many, NULL);
+            kiln_tensor *in[] = {first, kiln_from_data(f->dev, KILN_I64, 0, NULL, &trips)};
+            for (int call = 0; call <= turn; call++) ok(kiln_call(j, in, 2, &all[turn], 1));
+            kiln_function_free(&j);
+        }
+        if (cpu ? !same_bits(all[0], all[1]) : !is_near(all[0], all[1]))
+            fail_msg("%d elements: the second call differs", (int)sizes[i]);
+        kiln_scope_end(&scope);
+    }
+}
+
 // --- conditions
 
 REGION(is_below)
@@ -448,6 +489,7 @@ int main(int argc, char **argv)
         FIXTURE(scans_give_the_bits_of_trips_one_by_one),
         FIXTURE(parts_are_changed_where_they_lie),
         FIXTURE(the_number_of_the_trip_goes_on),
+        FIXTURE(many_trips_give_the_bits_of_few),
         FIXTURE(conditions_end_loops_after_any_number_of_trips),
         FIXTURE(a_bound_ends_them_with_an_error),
         FIXTURE(an_index_out_of_range_ends_the_loop),

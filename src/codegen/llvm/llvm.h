@@ -40,6 +40,47 @@ kiln_status llvm_ir_text(const struct fused_kernel *k, struct str *out);
 // build.
 kiln_status llvm_host_key(struct str *out);
 
+// A kernel that a loop launches in each trip, its block of arguments, and which of its words no run changes.
+struct llvm_series_number { // a scalar that is the number of the trip
+    uint16_t word;
+    uint8_t cls;
+};
+struct llvm_series_item {
+    const struct fused_kernel *k;
+    const struct codegen_plan *plan;
+    const uint64_t *words;
+    const bool *fixed;
+    bool run_end;
+    int n_movers, n_numbers;
+    struct llvm_series_number numbers[FUSED_MAX_SCALARS];
+};
+// All launches of a trip, those of the condition first; each is one work unit.
+struct llvm_series {
+    const struct llvm_series_item *items;
+    int n, n_cond;
+};
+// What the function is given: run(args, first trip, end). For even trips, then for odd ones, of each item the address
+// of its block of words, then of its movers: pairs of the address of a word and what it grows by behind each launch.
+// Then where the condition's flag lies, and where the function leaves the trip that it stopped at.
+static inline int llvm_series_words_at(const struct llvm_series *s, int half, int item)
+{
+    return half * s->n + item;
+}
+static inline int llvm_series_movers_at(const struct llvm_series *s, int half, int item)
+{
+    return (2 + half) * s->n + item;
+}
+static inline int llvm_series_flag_at(const struct llvm_series *s)
+{
+    return 4 * s->n;
+}
+static inline int llvm_series_stop_at(const struct llvm_series *s)
+{
+    return 4 * s->n + 1;
+}
+// Compiles the trips of a loop into one function, which serves these sizes alone.
+kiln_status llvm_compile_series(const struct llvm_series *s, struct codegen_code *out);
+
 // --- between this library and the module ---
 
 // plan.choices
@@ -117,7 +158,7 @@ static inline int llvm_slots(const struct fused_kernel *k, bool across) // of al
     return n;
 }
 
-#define LLVM_MODULE_VERSION 4
+#define LLVM_MODULE_VERSION 5
 #define LLVM_MODULE_ENTRY   "kiln_llvm_module"
 
 // What the module needs of this library; it links none of it.
@@ -131,7 +172,8 @@ struct llvm_host {
 struct llvm_module {
     uint32_t version, kernel_size_B;
     const char *kiln_version, *llvm_version;
-    kiln_status (*compile)(const struct fused_kernel *k, struct codegen_code *code); // plan and symbol are set
+    kiln_status (*compile)(const struct fused_kernel *k, struct codegen_code *code);       // plan and symbol are set
+    kiln_status (*compile_series)(const struct llvm_series *s, struct codegen_code *code); // symbol is set
     kiln_status (*load)(const struct codegen_code *code, struct llvm_function *out);
     void (*unload)(struct llvm_function *f);
     char *(*text)(const struct fused_kernel *k, const struct codegen_code *code); // to be freed with free

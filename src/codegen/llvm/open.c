@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <kiln/version.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,6 +208,18 @@ kiln_status llvm_compile(const struct fused_kernel *k, const struct codegen_plan
     const struct llvm_module *m = begin();
     if (!m) return error_pending;
     kiln_status status = m->compile(k, out);
+    end();
+    return status;
+}
+
+kiln_status llvm_compile_series(const struct llvm_series *s, struct codegen_code *out)
+{
+    static atomic_ullong made; // what is not kept needs no more than a name of its own
+    *out = (struct codegen_code){.plan = {.target = CODE_LLVM}};
+    snprintf(out->symbol, sizeof out->symbol, "series_%llu", atomic_fetch_add(&made, 1));
+    const struct llvm_module *m = begin();
+    if (!m) return error_pending;
+    kiln_status status = m->compile_series(s, out);
     end();
     return status;
 }
