@@ -22,16 +22,28 @@ static bool is_by_row(const struct launch *l, const struct launch_operand *o)
 bool group_is_kernel_alone(const struct fuser *f, int32_t root)
 {
     enum { WORTH_COMPILING = 1 << 16 }; // elements
+    enum { ENOUGH_ROWS = 64 };          // where they cannot be cut, or lie across vectors
+    enum { LONG_ROW = 16 };             // of which each element is stored
     const struct unit *u = group_unit(f, root);
     bool half = false;
-    int64_t n = 1;
+    int folds = 0;
+    int64_t n = 1, points = 1;
     if (f->o->alone) return true;
     if (!f->caps->cheap_launches || !u->body || !u->folds || u->n_parts) return false;
     for (int d = 0; d < u->l.rank; d++) n *= u->l.sizes[d];
-    for (int i = 0; i < u->body->dag.n_nodes; i++)
-        if (u->body->dag.nodes[i].kind == SCALAR_REDUCE && reduce_finds_place(&u->body->dag.nodes[i])) return false;
+    for (int d = 0; d < u->l.rank - u->l.n_reduce; d++) points *= u->l.sizes[d];
+    for (int i = 0; i < u->body->dag.n_nodes; i++) {
+        const struct scalar_node *node = &u->body->dag.nodes[i];
+        if (node->kind != SCALAR_REDUCE) continue;
+        if (reduce_finds_place(node)) return false;
+        folds++;
+    }
     for (int i = 0; i < u->l.n_operands; i++) half = half || is_half(&u->l.operands[i]);
-    return n >= WORTH_COMPILING && (half || is_by_row(&u->l, &u->l.operands[u->n_in]));
+    bool by_row = is_by_row(&u->l, &u->l.operands[u->n_in]);
+    bool in_a_row = u->l.rank > 0 && u->l.operands[0].strides[u->l.rank - 1] == 1;
+    if ((!by_row || folds > 1 || !in_a_row) && points < ENOUGH_ROWS) return false;
+    if (!by_row && n < points * LONG_ROW) return false;
+    return n >= WORTH_COMPILING && (half || (by_row && in_a_row));
 }
 
 static kiln_status emit(struct fuser *f, int32_t *waits, int32_t whole)
