@@ -74,16 +74,18 @@ static bool show(const struct row *r)
 // What a captured case may take beside an eager one.
 static const double allowed[MODE_COUNT] = {[MODE_JIT] = 1.03, [MODE_AUTO] = 1.10};
 
-static void mark_slower(struct row *r, enum mode m, double eager_ns)
+static void mark_slower(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode m, struct row *r,
+                        const struct row *eager)
 {
-    double ratio = r->time_ns / eager_ns;
-    if (m != MODE_EAGER && !r->error[0] && ratio > allowed[m]) r->slower = ratio;
+    if (r->error[0] || !(r->time_ns > allowed[m] * eager->time_ns)) return;
+    double ratio = measure_beside_eager(p, dev, c, m, r->min_ns, eager->min_ns);
+    if (ratio > allowed[m]) r->slower = ratio;
 }
 
 static bool run_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, struct report *report)
 {
     bool ok = true;
-    double eager_ns = NAN;
+    struct row eager = {.time_ns = NAN};
     for (enum mode m = 0; m < MODE_COUNT; m++) {
         if (!p->modes[m]) continue;
         struct row *r = report_add(report, c->name, mode_name(m));
@@ -92,8 +94,8 @@ static bool run_case(const struct plan *p, kiln_device *dev, const struct bench_
             measure_growth(p, c, m, r);
         else
             measure_case(p, dev, c, m, r);
-        if (m == MODE_EAGER && !r->error[0]) eager_ns = r->time_ns;
-        mark_slower(r, m, eager_ns);
+        if (m == MODE_EAGER && !r->error[0]) eager = *r;
+        if (m != MODE_EAGER) mark_slower(p, dev, c, m, r, &eager);
         ok &= show(r);
     }
     return ok;

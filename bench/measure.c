@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { WARM_UP = 3, MIN_RUNS = 5, MAX_RUNS = 200 };
+enum { WARM_UP = 3, MIN_RUNS = 5, MAX_RUNS = 200, ROUNDS = 3 };
 
 double now_ns(void)
 {
@@ -36,12 +36,17 @@ static kiln_status call(void *user, kiln_tensor *const *in, size_t n_in, kiln_te
     return state_call(user, out);
 }
 
+static kiln_status time_calls(const struct plan *p, struct state *s, kiln_bench_result *r)
+{
+    const kiln_bench_opts *o = KILN_BENCH(.budget_s = p->budget_s, .warm_up = WARM_UP, .min_runs = MIN_RUNS,
+                                          .max_runs = MAX_RUNS, .device = s->dev);
+    return kiln_bench_function(call, s, NULL, 0, (size_t)state_outs(s), o, r);
+}
+
 static void repeat(const struct plan *p, struct state *s, struct row *out)
 {
     kiln_bench_result r = {.size = sizeof r};
-    const kiln_bench_opts *o = KILN_BENCH(.budget_s = p->budget_s, .warm_up = WARM_UP, .min_runs = MIN_RUNS,
-                                          .max_runs = MAX_RUNS, .device = s->dev);
-    if (kiln_bench_function(call, s, NULL, 0, (size_t)state_outs(s), o, &r)) return;
+    if (time_calls(p, s, &r)) return;
     out->runs = (int)r.runs;
     out->first_ns = r.first_ns;
     out->time_ns = r.median_ns;
@@ -97,4 +102,25 @@ void measure_case(const struct plan *p, kiln_device *dev, const struct bench_cas
     }
     if (out->ceiling && !out->error[0]) out->ceiling_ns = ceiling_ns(dev, out->ceiling, limited(c, out));
     kiln_error_clear();
+}
+
+static double least_ns(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode)
+{
+    struct state s;
+    kiln_bench_result r = {.size = sizeof r, .min_ns = INFINITY};
+    if (!state_begin(&s, dev, bench_sizes(p->size), c, mode)) time_calls(p, &s, &r);
+    kiln_error_clear();
+    state_finish(&s);
+    kiln_device_trim(dev);
+    return r.min_ns;
+}
+
+double measure_beside_eager(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode,
+                            double least, double eager_least)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        eager_least = fmin(eager_least, least_ns(p, dev, c, MODE_EAGER));
+        least = fmin(least, least_ns(p, dev, c, mode));
+    }
+    return least / eager_least;
 }

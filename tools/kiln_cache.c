@@ -1,5 +1,7 @@
-// kiln-cache: what processes keep on disk for others: lists, checks and removes it.
+// kiln-cache: what processes keep on disk for others: lists, checks and removes it, and measures what else belongs
+// there.
 #include <kiln/debug.h>
+#include <kiln/device.h>
 
 #include <getopt.h>
 #include <math.h>
@@ -11,6 +13,7 @@ static const char usage[] =
     "usage: kiln-cache list [--long]\n"
     "       kiln-cache verify\n"
     "       kiln-cache clear [--older DAYS] [--keep-size N]\n"
+    "       kiln-cache tune [DEVICE]\n"
     "       kiln-cache path\n"
     "The folder in which the library keeps what it compiled: $KILN_CACHE_DIR, else kiln in $XDG_CACHE_HOME, else\n"
     ".cache/kiln in the home folder.\n"
@@ -20,6 +23,9 @@ static const char usage[] =
     "  clear          removes all files\n"
     "  --older DAYS   only those that were last used longer ago\n"
     "  --keep-size N  only until N bytes are left, those used longest ago first; K, M, G and T may follow the number\n"
+    "  tune [DEVICE]  measures tiles of kernels on a Vulkan device, \"vulkan\" without a name, and keeps them for "
+    "later\n"
+    "                 processes: see kiln_device_tune\n"
     "  path           prints the folder's path\n"
     "  --version      print the version and exit\n"
     "  --help         print this text and exit\n";
@@ -151,6 +157,30 @@ static int print_path(void)
     return fflush(stdout) ? 1 : 0;
 }
 
+static void find_tiles(void *user, const kiln_cache_file *f)
+{
+    bool *found = user;
+    if (strcmp(f->kind, "tiles") || f->state != KILN_CACHE_GOOD) return;
+    *found = true;
+    print_file(f);
+}
+
+static int tune(const char *name)
+{
+    kiln_device *dev = kiln_device_open(name);
+    kiln_device_info info = {.size = sizeof info};
+    if (!dev || kiln_device_get_info(dev, &info)) return fail();
+    bool kept = false, tuned = !kiln_device_tune(dev);
+    if (tuned) printf("%s is measured\n", info.name);
+    if (!tuned || kiln_cache_visit(find_tiles, &kept))
+        fail();
+    else if (!kept)
+        fprintf(stderr, "kiln-cache: nothing is kept: the folder cannot be written\n");
+    kiln_error_clear();
+    kiln_device_close(&dev);
+    return !tuned || !kept || fflush(stdout) ? 1 : 0;
+}
+
 // --- the command line
 
 static void print_version(void *user, const kiln_fact *f)
@@ -222,12 +252,14 @@ int main(int argc, char **argv)
     }
     if (optind == argc) return reject_all("no command is given");
     const char *command = argv[optind];
-    if (optind + 1 < argc) return reject("unexpected argument", argv[optind + 1]);
+    bool tunes = !strcmp(command, "tune");
+    if (optind + 1 + tunes < argc) return reject("unexpected argument", argv[optind + 1 + tunes]);
     if (q.clears && strcmp(command, "clear")) return reject("--older and --keep-size are not for", command);
     if (q.detailed && strcmp(command, "list")) return reject("--long is not for", command);
     if (!strcmp(command, "list")) return list(q.detailed);
     if (!strcmp(command, "verify")) return verify();
     if (!strcmp(command, "clear")) return clear(&q);
     if (!strcmp(command, "path")) return print_path();
+    if (tunes) return tune(optind + 1 < argc ? argv[optind + 1] : "vulkan");
     return reject("there is no command", command);
 }

@@ -99,10 +99,10 @@ KILN_API kiln_status kiln_device_set_memory_limit(kiln_device *dev, uint64_t lim
 /// Gives cached, unused memory back to the system. Unasked, about as much stays cached as was lately in use at a time.
 KILN_API kiln_status kiln_device_trim(kiln_device *dev);
 
-/// Measures which tiles suit matrix products of several sizes on a Vulkan device, and keeps what it found for this
-/// device and driver in the cache folder: later processes read it when they open the device. Without a table, products
-/// go by estimates. Takes seconds, and some 40 MB of the device's memory; results do not change but in rounding. No
-/// other thread may use the device meanwhile. Errors: KILN_E_UNSUPPORTED for other devices.
+/// Measures which tiles suit matrix products and rows of usual sizes on a Vulkan device, and keeps what it found for
+/// this device and driver in the cache folder: later processes read it when they open the device. Takes seconds, and
+/// some 80 MB of the device's memory; results do not change but in rounding. What other threads launch meanwhile is
+/// right, but disturbs the times. Errors: KILN_E_UNSUPPORTED for other devices.
 KILN_API kiln_status kiln_device_tune(kiln_device *dev);
 
 /// In strict-device mode an op that the device lacks is an error instead of running on the CPU.

@@ -3,8 +3,8 @@
 #pragma once
 #include "base/base.h"
 
-// A folder a kind, in the cache folder; drivers' pipelines lie beside the folders.
-enum cache_kind { CACHE_OBJECTS, CACHE_MODULES, CACHE_PASSES, CACHE_FUSION, CACHE_PIPELINES, CACHE_KINDS };
+// A folder a kind, in the cache folder; what belongs to a device and its driver lies beside the folders.
+enum cache_kind { CACHE_OBJECTS, CACHE_MODULES, CACHE_PASSES, CACHE_FUSION, CACHE_PIPELINES, CACHE_TILES, CACHE_KINDS };
 extern const char *const cache_folders[CACHE_KINDS]; // "": the cache folder itself
 
 // $KILN_CACHE_DIR, else kiln in $XDG_CACHE_HOME, else .cache/kiln in the home folder. False when there is none.

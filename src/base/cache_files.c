@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-const char *const cache_folders[CACHE_KINDS] = {"objects", "modules", "passes", "fusion", ""};
+const char *const cache_folders[CACHE_KINDS] = {"objects", "modules", "passes", "fusion", "", ""};
 
 bool cache_kind_folder(enum cache_kind kind, char *out, size_t cap)
 {
@@ -33,16 +33,22 @@ static bool is_hash(const char *name)
     return strspn(name, "0123456789abcdef") == 32;
 }
 
+static bool ends_in(const char *name, const char *tail)
+{
+    size_t len = strlen(name), tail_len = strlen(tail);
+    return len > tail_len && !strcmp(name + len - tail_len, tail);
+}
+
 // Whether the library gives such names to files of this kind; whatever else a user keeps there is left alone.
 static bool is_name(enum cache_kind kind, const char *name, bool *temporary)
 {
-    static const char head[] = "pipelines-", tail[] = ".tmp", pipelines_tail[] = ".bin";
-    size_t len = strlen(name);
-    if (len >= CACHE_NAME_B) return false;
-    *temporary = len > sizeof tail && !strcmp(name + len - (sizeof tail - 1), tail);
-    if (kind != CACHE_PIPELINES) return is_hash(name) && (name[32] == 0 || (name[32] == '.' && *temporary));
-    bool whole = len > sizeof pipelines_tail && !strcmp(name + len - (sizeof pipelines_tail - 1), pipelines_tail);
-    return !strncmp(name, head, sizeof head - 1) && (whole || *temporary);
+    static const char *const heads[CACHE_KINDS] = {[CACHE_PIPELINES] = "pipelines-", [CACHE_TILES] = "tiles-"},
+                             *const tails[CACHE_KINDS] = {[CACHE_PIPELINES] = ".bin", [CACHE_TILES] = ".txt"};
+    const char *head = heads[kind];
+    if (strlen(name) >= CACHE_NAME_B) return false;
+    *temporary = ends_in(name, ".tmp");
+    if (!head) return is_hash(name) && (name[32] == 0 || (name[32] == '.' && *temporary));
+    return !strncmp(name, head, strlen(head)) && (ends_in(name, tails[kind]) || *temporary);
 }
 
 static bool push(struct cache_files *l, size_t *cap, const struct cache_file *f)

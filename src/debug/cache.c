@@ -45,11 +45,13 @@ static kiln_status list(struct cache_files *out)
     return status;
 }
 
-static kiln_cache_state check_pipelines(const void *bytes, size_t size_B)
+static kiln_cache_state check_of_device(enum cache_kind kind, const void *bytes, size_t size_B)
 {
 #if KILN_WITH_VULKAN
-    return vk_cache_check(bytes, size_B) ? KILN_CACHE_GOOD : KILN_CACHE_DAMAGED;
+    bool good = kind == CACHE_TILES ? vk_tiles_check(bytes, size_B) : vk_cache_check(bytes, size_B);
+    return good ? KILN_CACHE_GOOD : KILN_CACHE_DAMAGED;
 #else
+    (void)kind;
     (void)bytes;
     (void)size_B;
     return KILN_CACHE_OTHER_BUILD;
@@ -65,8 +67,8 @@ static kiln_cache_state check(const struct cache_file *f, char *name)
     if (f->temporary) return KILN_CACHE_UNFINISHED;
     void *bytes = cache_read_file(f, READ_MAX_B, &size_B);
     kiln_cache_state state = KILN_CACHE_DAMAGED;
-    if (bytes && f->kind == CACHE_PIPELINES)
-        state = check_pipelines(bytes, size_B);
+    if (bytes && (f->kind == CACHE_PIPELINES || f->kind == CACHE_TILES))
+        state = check_of_device(f->kind, bytes, size_B);
     else if (bytes)
         state = states[disk_check((enum disk_kind)f->kind, f->name, bytes, size_B, name)];
     free(bytes);
@@ -88,7 +90,7 @@ static double age_s(const struct cache_file *f, int64_t now)
 static void tell(const struct cache_file *f, int64_t now, const char *name, kiln_cache_state state, kiln_cache_fn fn,
                  void *user)
 {
-    static const char *const kinds[CACHE_KINDS] = {"object", "module", "passes", "fusion", "pipelines"};
+    static const char *const kinds[CACHE_KINDS] = {"object", "module", "passes", "fusion", "pipelines", "tiles"};
     char path[CACHE_NAME_B + 16];
     const char *folder = cache_folders[f->kind];
     snprintf(path, sizeof path, "%s%s%s", folder, *folder ? "/" : "", f->name);

@@ -57,6 +57,20 @@ static void facts_extensions(struct facts *f, struct vk_instance *i, const struc
     free(list);
 }
 
+static void facts_tiles(struct facts *f, const struct vk_physical *p)
+{
+    char why[5000] = "";
+    struct device_caps caps;
+    struct tile_table *t = calloc(1, sizeof *t);
+    vk_caps_of(p, &caps);
+    bool measured = t && vk_tiles_read(p, &caps, t, why, sizeof why);
+    int n = 0;
+    for (uint32_t i = 0; measured && i < TILE_PLACES; i++) n += t->number[i] != 0;
+    fact_bool(f, "measured tiles", measured, why[0] ? why : "none of this device and driver, see kiln-cache tune");
+    if (measured) fact_number(f, "classes with measured tiles", n, NULL);
+    free(t);
+}
+
 static void facts_fast_paths(struct facts *f, const struct vk_physical *p)
 {
     f->group = "fast path";
@@ -72,6 +86,7 @@ static void facts_fast_paths(struct facts *f, const struct vk_physical *p)
     char path[4096];
     fact_bool(f, "pipeline cache on disk", !vk_cache_path(&probe, path, sizeof path),
               "neither KILN_CACHE_DIR nor HOME is set");
+    facts_tiles(f, p);
     fact_bool(f, "matrix extensions", false, "the precompiled kernels use none");
 }
 

@@ -165,6 +165,7 @@ void kiln_device_close(kiln_device **dev)
     if (thread_default == d) drop_default();
     if (device_upper.forget) device_upper.forget(d);
     if (device_upper.report_alive) device_upper.report_alive(d);
+    if (d->ops->leave) d->ops->leave(d);
     device_unref(d);
 }
 

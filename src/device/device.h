@@ -47,6 +47,7 @@ struct device_ops {
     kiln_status (*elapsed)(kiln_device *dev, unsigned from, unsigned to, double *time_ns);
     kiln_status (*synchronize)(kiln_device *dev);
     kiln_status (*tune)(kiln_device *dev); // NULL: it measures nothing of itself
+    void (*leave)(kiln_device *dev); // the user has closed it, and it can still be used; NULL: nothing is left to do
     // Devices that run kernels compiled while the program runs; NULL for others. A module for a user's kernel, whether
     // there is one, and the text of a shader template (NULL when there is none of that name).
     kiln_status (*add_kernel)(kiln_device *dev, kernel_id kernel, const uint32_t *words, size_t n_words, bool f64);

@@ -5,11 +5,11 @@
 // of the product's own work: for each point of P x R a multiplication, an addition, and its share of the tile's loads.
 #include "fuse/fuse.h"
 #include "fuse/product.h"
-#include "ir/grid.h"
+#include "ir/tile.h"
 #include <math.h>
 
 // The middle one of the squares that devices take: the largest fills a device only where the product is large.
-#define TILE      (GRID_TILE_MOST / 2)
+#define TILE      TILE_MIDDLE
 #define OWN_STEPS 3
 
 // Steps for each point, where a side is computed again by every tile of `other` elements but the first.

@@ -2,7 +2,7 @@
 #pragma once
 #include "base/base.h"
 
-struct grid_tiles;
+struct tile_table;
 
 enum code_target { CODE_GLSL, CODE_LLVM };
 struct device_caps {
@@ -20,5 +20,5 @@ struct device_caps {
     uint32_t max_local;   // invocations of a workgroup
     uint32_t max_turns;   // of all loops of an invocation together, what is beyond is left out; 0: as many as it takes
     bool shuffle;         // compute shaders may exchange values within a subgroup
-    const struct grid_tiles *tiles; // of products, as measured on the device; NULL: by estimates
+    struct tile_table *tiles; // as measured on the device, see ir/tile.h; NULL: start values
 };

@@ -3,28 +3,15 @@
 #pragma once
 #include "ir/caps.h"
 
+// Kinds of devices, as far as start values differ.
+enum grid_device { GRID_PROCESSOR, GRID_INTEGRATED, GRID_WAVE_32, GRID_WAVE_64 };
+enum grid_device grid_device(const struct device_caps *caps);
+
 // A device with the few threads of a processor and short vectors: barriers cost it more than uneven accesses do.
 static inline bool grid_is_small(const struct device_caps *caps)
 {
     return caps->parallelism < 4096;
 }
-
-// Products go by squares of results, GRID_TILE_LEAST to GRID_TILE_MOST wide.
-#define GRID_TILE_LEAST 32
-#define GRID_TILE_MOST  128
-// The largest square that still gives the device enough workgroups and is not mostly outside; `wide`: of 64-bit values.
-uint32_t grid_tile(const struct device_caps *caps, uint64_t m, uint64_t n, uint64_t batches, bool wide);
-// What was measured of the same products, of 32-bit values: the tile's logarithm; 0: nothing. Sizes go by their
-// logarithms.
-enum { GRID_SIZE_LEAST = 5, GRID_SIZES = 10, GRID_BATCHES = 4 };
-struct grid_tiles {
-    uint8_t log2[GRID_SIZES][GRID_SIZES][GRID_BATCHES]; // m, n, batches
-};
-// The place in the table of products of these sizes.
-uint8_t *grid_tuned(struct grid_tiles *t, uint64_t m, uint64_t n, uint64_t batches);
-uint32_t grid_tile_local(uint32_t tile); // invocations that compute it
-// Steps along the sum that are one run of instructions; `simple`: of each a product and its sum are one.
-uint32_t grid_tile_run(const struct device_caps *caps, uint32_t tile, bool simple);
 
 // Rows, each of which `lanes` invocations share; a workgroup has `local` of them.
 struct grid_rows {

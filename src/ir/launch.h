@@ -43,7 +43,8 @@ struct launch {
     uint8_t n_scalars;
     int64_t sizes[MAX_RANK];
     int64_t extent[3];             // KERNEL_CUSTOM: work items in the kernel's own units
-    uint32_t variant[4];           // KERNEL_CUSTOM: specialisation constants with the ids 32 to 35
+    uint32_t variant[4];           // KERNEL_CUSTOM: specialisation constants with the ids 32 to 35. Of what has a tile
+                                   // (ir/tile.h) the last two are its size and run; 0: the device chooses
     uint64_t scalars[MAX_SCALARS]; // bits: f32 in the low word, else as written; see launch_set_*
     struct launch_operand operands[MAX_OPERANDS];
     const char *op;                   // name of the op, for messages and profiles

@@ -224,12 +224,11 @@ static void unlock_captures(void *at)
     pthread_mutex_unlock(&f->capture_lock);
 }
 
-static kiln_status get_entry(kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
-                             struct guard_key key, struct entry **out)
+// *out: what was found, or NULL.
+static kiln_status make_unless_found(kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
+                                     struct guard_key key, struct entry **out)
 {
-    struct missed m;
     kiln_status status = KILN_OK;
-    *out = find(f, in, n_in, key, &m);
     if (!*out) {
         struct leave left;
         pthread_mutex_lock(&f->capture_lock);
@@ -244,18 +243,54 @@ static kiln_status get_entry(kiln_function *f, kiln_tensor *const *in, size_t n_
     return refuse_outputs(f, n, o->n);
 }
 
-// Counts the call; the number of outputs is that of the first, unless that fails. *captures: before this call.
-static kiln_status enter(kiln_function *f, const struct outputs *o, bool eager, uint64_t *captures)
+static kiln_status get_entry(kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
+                             struct guard_key key, struct entry **out)
 {
-    pthread_mutex_lock(&f->lock);
-    int64_t before = f->n_out;
-    if (before < 0) f->n_out = (int64_t)o->n;
+    struct missed m;
+    *out = find(f, in, n_in, key, &m);
+    return make_unless_found(f, in, n_in, o, key, out);
+}
+
+// With the lock. Counts the call. *before: its number of outputs so far, -1: none.
+static uint64_t count_call(kiln_function *f, const struct outputs *o, bool eager, int64_t *before)
+{
+    *before = f->n_out;
+    if (*before < 0) f->n_out = (int64_t)o->n;
     f->stats.calls++;
     f->stats.fallbacks += eager;
-    *captures = f->stats.captures;
-    pthread_mutex_unlock(&f->lock);
+    return f->stats.captures;
+}
+
+// The number of outputs is that of the first call, unless that fails.
+static kiln_status check_outputs(const kiln_function *f, const struct outputs *o, int64_t before)
+{
     if (before < 0 || before == (int64_t)o->n) return KILN_OK;
     return refuse_outputs(f, (size_t)before, o->n);
+}
+
+// *captures: before this call.
+static kiln_status enter(kiln_function *f, const struct outputs *o, bool eager, uint64_t *captures)
+{
+    int64_t before;
+    pthread_mutex_lock(&f->lock);
+    *captures = count_call(f, o, eager, &before);
+    pthread_mutex_unlock(&f->lock);
+    return check_outputs(f, o, before);
+}
+
+// The same, and the first look for a program, under one lock.
+static kiln_status enter_and_find(kiln_function *f, kiln_tensor *const *in, size_t n_in, const struct outputs *o,
+                                  struct guard_key key, uint64_t *captures, struct entry **out)
+{
+    struct missed m;
+    int64_t before;
+    pthread_mutex_lock(&f->lock);
+    *captures = count_call(f, o, false, &before);
+    *out = cache_find(f, in, n_in, key, &m.kind, &m.at);
+    pthread_mutex_unlock(&f->lock);
+    kiln_status status = check_outputs(f, o, before);
+    if (status && *out) entry_unref(out);
+    return status;
 }
 
 static void leave(kiln_function *f, bool failed)
@@ -455,7 +490,7 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, s
 {
     bool eager = runs_eagerly(f);
     uint64_t captures;
-    TRY(enter(f, o, eager, &captures));
+    if (eager || f->o.capture == KILN_CAPTURE_AUTO) TRY(enter(f, o, eager, &captures));
     if (eager) return run_code(f, in, n_in, o);
     if (f->o.capture == KILN_CAPTURE_AUTO) {
         bool done = false;
@@ -465,7 +500,8 @@ static kiln_status call(kiln_function *f, kiln_tensor *const *in, size_t n_in, s
     struct guard_key key = key_of(f, o);
     TRY(error_pending);
     struct entry *e;
-    TRY(get_entry(f, in, n_in, o, key, &e));
+    TRY(enter_and_find(f, in, n_in, o, key, &captures, &e));
+    TRY(make_unless_found(f, in, n_in, o, key, &e));
     TRY(verify_if_due(f, in, n_in, o, key, captures, &e));
     if (!e) {
         pthread_mutex_lock(&f->lock);

@@ -193,25 +193,37 @@ static kiln_status call_code(kiln_function *f, kiln_tensor *const *in, size_t n_
     return error_set(status, "call: %s failed with %s", f->name, kiln_status_name(status));
 }
 
-// Runs the user's function in a scope of its own; its results are given as new handles, which outlive the scope.
+enum { FEW_RESULTS = 4 };
+
+// A result as it leaves the scope. One that is only there goes itself, where finding out is cheap.
+static kiln_tensor *hand_over(const struct kiln_scope *scope, kiln_tensor *const *all, size_t i, size_t n)
+{
+    bool again = all[i]->scope != scope || n > FEW_RESULTS;
+    for (size_t k = 0; k < i && !again; k++) again = all[k] == all[i];
+    return again ? kiln_alias(all[i]) : all[i];
+}
+
+// Runs the user's function in a scope of its own, which its results outlive.
 kiln_status function_run(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
 {
-    kiln_tensor **made = calloc(o->n + 1, sizeof *made);
+    kiln_tensor *few[FEW_RESULTS] = {NULL}, **room = o->n > FEW_RESULTS ? calloc(o->n, sizeof *room) : NULL;
+    kiln_tensor **made = o->n > FEW_RESULTS ? room : few;
     if (!made) return error_set(KILN_E_MEMORY, "call: out of memory");
     struct kiln_scope scope;
     scope_enter(&scope);
     struct leave left;
-    leave_push(&left, free, made);
+    leave_push(&left, free, room);
     kiln_status status = call_code(f, in, n_in, made, o);
     leave_pop(&left);
     kiln_tensor *const *from = o->run ? o->run->made.v : made;
     for (size_t i = 0; i < o->n && !status; i++)
-        if (!(status = captured_check_output(f->name, i, o->n, from[i])) && !(o->v[i] = kiln_alias(from[i])))
+        if (!(status = captured_check_output(f->name, i, o->n, from[i])) &&
+            !(o->v[i] = o->run ? kiln_alias(from[i]) : hand_over(&scope, from, i, o->n)))
             status = error_pending;
     if (o->run) bundle_run_drop(o->run);
     scope_leave(&scope, o->v, status ? 0 : o->n);
     for (size_t i = 0; i < o->n && status; i++) o->v[i] = NULL;
-    free(made);
+    free(room);
     return status;
 }
 

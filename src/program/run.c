@@ -324,7 +324,7 @@ kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct 
     if (p->background && background_better(p)) p = background_better(p);
     uint64_t few_bases[4 * FEW];
     struct program_argument few_args[FEW];
-    struct storage *few_fresh[FEW] = {NULL};
+    struct storage *few_fresh[FEW];
     struct running x = {.r = {.p = p, .in = in, .rng = rng, .run_child = run_child}};
     struct leave left;
     if (p->n_inputs > FEW) x.args = malloc(sizeof *x.args * (size_t)p->n_inputs);
@@ -334,6 +334,7 @@ kiln_status program_run(struct program *p, kiln_tensor *const *in, const struct 
     x.r.args = args;
     x.r.base = p->n_buffers > 4 * FEW ? x.base : few_bases;
     x.r.fresh = x.fresh = p->n_fresh > FEW ? x.list : few_fresh;
+    for (int i = 0; i < p->n_fresh && p->n_fresh <= FEW; i++) few_fresh[i] = NULL; // not more: a call is that short
     leave_push(&left, let_go, &x);
     kiln_status status = x.r.base && x.fresh && args ? run_in(&x, args, out)
                                                      : error_set(KILN_E_MEMORY, "%s: out of memory for a run", p->name);

@@ -121,15 +121,9 @@ static const char *shader_text(void *user, const char *name)
     return NULL;
 }
 
-static void fill_info(struct vk_device *vk)
+void vk_caps_of(const struct vk_physical *p, struct device_caps *out)
 {
-    kiln_device *dev = vk->owner;
-    const struct vk_physical *p = &vk->physical;
-    dev->info.software = p->software;
-    dev->info.memory_B = p->memory_B;
-    dev->info.subgroup_size = p->subgroup_size;
-    dev->info.threads = 0;
-    dev->caps = (struct device_caps){
+    *out = (struct device_caps){
         .code = CODE_GLSL,
         .checks_values = true, // by the CPU, which computes the ops that look at them, and is waited for
         .f64 = p->f64,
@@ -148,6 +142,17 @@ static void fill_info(struct vk_device *vk)
                        : p->integrated ? 1u << 13
                                        : 1u << 17,
     };
+}
+
+static void fill_info(struct vk_device *vk)
+{
+    kiln_device *dev = vk->owner;
+    const struct vk_physical *p = &vk->physical;
+    dev->info.software = p->software;
+    dev->info.memory_B = p->memory_B;
+    dev->info.subgroup_size = p->subgroup_size;
+    dev->info.threads = 0;
+    vk_caps_of(p, &dev->caps);
 }
 
 static kiln_status open_parts(struct vk_device *vk, const char *spec)
@@ -184,7 +189,6 @@ static void destroy_parts(struct vk_device *vk)
     vk_compiled_finish(vk);
     vk_gates_finish(vk);
     vk_pipelines_finish(vk);
-    free(vk->tiles);
     vk_slabs_finish(vk);
     vk_ring_finish(vk, &vk->upload);
     vk_ring_finish(vk, &vk->download);
@@ -316,6 +320,7 @@ const struct device_ops vulkan_device_ops = {
     .upload = vk_upload,
     .download = vk_download,
     .tune = vk_tune,
+    .leave = vk_leave,
     .synchronize = vk_synchronize,
     .mark = vk_mark,
     .elapsed = vk_elapsed,

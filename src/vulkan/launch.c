@@ -1,6 +1,7 @@
 // From a launch to commands: which form the kernel runs in, its argument block, its hazards, its dispatch.
 #include "device/profile.h"
 #include "ir/grid.h"
+#include "ir/tile.h"
 #include "scalar/scalar.h"
 #include "vulkan/form.h"
 #include "vulkan/vk.h"
@@ -252,6 +253,13 @@ static kiln_status launch_pointwise(struct vk_device *vk, const struct launch *l
     return dispatch_locked(vk, l, &p);
 }
 
+// The tile that the launch asks for, as those do which measure it, else the one for such work.
+static struct tile pick_tile(const struct vk_device *vk, const struct launch *l, const struct tile_work *w)
+{
+    if (KILN_UNLIKELY(l->variant[2] != 0)) return (struct tile){(uint16_t)l->variant[2], (uint16_t)l->variant[3]};
+    return tile_choose(&vk->owner->caps, w);
+}
+
 // --- rows ---
 
 static int64_t magnitude(int64_t v)
@@ -273,20 +281,14 @@ static bool lanes_adjacent(const struct launch *l)
     return true;
 }
 
-// Invocations that share a row which is dense in memory; few different numbers, for each is a pipeline.
-static uint32_t row_lanes(const struct vk_device *vk, uint64_t n_rows, uint64_t length)
-{
-    if (grid_is_small(&vk->owner->caps)) return length < 1024 && (n_rows >= 16 || length <= 8) ? 1 : 8;
-    return length <= 8 ? 1 : length <= 128 ? 16 : length <= 1024 ? 64 : 256;
-}
-
 static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64_t n_rows, uint64_t length,
                       struct plan *p)
 {
     uint64_t room = vk->owner->caps.parallelism;
     p->form.wide = lanes_adjacent(l);
     if (p->form.wide) {
-        p->form.lanes = row_lanes(vk, n_rows, length);
+        p->form.lanes =
+            pick_tile(vk, l, &(struct tile_work){TILE_ROW, kernel_info(l->kernel)->cls, {n_rows, length, 1}}).size;
         p->form.rows = p->form.lanes < 64 ? 64 / p->form.lanes : 1;
     } else {
         p->form.rows = 32;
@@ -351,17 +353,16 @@ static kiln_status launch_rows(struct vk_device *vk, const struct launch *l, uin
 // A kernel that leaves the tile to the device computes squares of VARIANT_2 elements, and is told by
 // VARIANT_0 how its operands lie, by VARIANT_1 how many steps are one run of instructions, by
 // VARIANT_3 whether no square has an edge inside.
-static void pick_tile(const struct vk_device *vk, const struct launch *l, struct plan *p)
+static void plan_product(const struct vk_device *vk, const struct launch *l, struct plan *p)
 {
-    const struct kernel_info *info = kernel_info(l->kernel);
-    bool wide_class = info->cls == CLASS_F64 || info->cls == CLASS_I64;
-    uint64_t n = (uint64_t)l->extent[0], m = (uint64_t)l->extent[1], batches = (uint64_t)l->extent[2];
-    uint32_t tile = grid_tile(&vk->owner->caps, m, n, batches, wide_class);
-    p->variant[2] = tile;
-    p->variant[3] = vk_product_is_even(l, tile);
+    struct tile_work w = {.kind = TILE_PRODUCT, .cls = kernel_info(l->kernel)->cls};
+    w.sizes[0] = (uint64_t)l->extent[1], w.sizes[1] = (uint64_t)l->extent[0], w.sizes[2] = (uint64_t)l->extent[2];
+    struct tile t = pick_tile(vk, l, &w);
+    p->variant[2] = t.size;
+    p->variant[3] = vk_product_is_even(l, t.size);
     p->variant[0] = vk_product_operands(l);
-    p->variant[1] = grid_tile_run(&vk->owner->caps, tile, info->cls == CLASS_F32 || info->cls == CLASS_F64);
-    p->form.local = grid_tile_local(tile);
+    p->variant[1] = t.run;
+    p->form.local = tile_local(t);
 }
 
 static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, uint64_t count)
@@ -372,8 +373,13 @@ static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, u
     memcpy(p.variant, l->variant, sizeof p.variant);
     uint64_t tile[3] = {info->tile[0], info->tile[1], info->tile[2]}, groups[3];
     if (info->picks_tile) {
-        pick_tile(vk, l, &p);
+        plan_product(vk, l, &p);
         tile[0] = tile[1] = p.variant[2];
+    }
+    if (info->by_rows) {
+        p.form.local = p.variant[2];
+        // Not on processors, which go both ways where fours may be had or not.
+        p.variant[3] = grid_is_small(&vk->owner->caps) ? 0 : vk_operands_fours(l);
     }
     for (int i = 0; i < 3; i++) {
         if (l->extent[i] <= 0) return KILN_OK;

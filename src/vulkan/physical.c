@@ -82,6 +82,7 @@ static void probe(struct vk_instance *i, VkPhysicalDevice handle, struct vk_phys
     p->shuffle = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
                  (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
     memcpy(p->driver_uuid, id.driverUUID, sizeof p->driver_uuid);
+    memcpy(p->device_uuid, id.deviceUUID, sizeof p->device_uuid);
     snprintf(p->driver, sizeof p->driver, "%.60s %.100s", driver.driverName, driver.driverInfo);
     probe_features(i, p);
 }

@@ -1,206 +1,262 @@
-// Tiles of products, measured: a table for each device and driver, a text beside the driver's pipelines.
+// Tiles are measured: for each class of work the start value and all others of its kind's list for which the device has
+// room.
 //
-// What the table does not say goes by estimates (ir/grid.c), which stand on what compilers for GPUs say of the tiles. A
-// measured tile takes an estimate's place only where it is clearly faster: times are noisy, estimates are not. A table
-// that is broken in any line is ignored whole, with a message.
-#include "base/cache.h"
+// The operands are small integers, so that sums are exact in whichever order: a tile takes part only where its results
+// have the bits of the start value's, in work that tiles divide and in work with an edge. Times are medians of rounds
+// in which all tiles take turns. A tile takes the start value's place only where it is clearly faster, for times are
+// noisy. Launches say which tile they work in, so that others go on with those that the table has.
 #include "base/clock.h"
-#include "base/str.h"
 #include "ir/grid.h"
 #include "scalar/scalar.h"
 #include "vulkan/vk.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_FILE_B   (1u << 20)
-#define CLEARLY      0.95 // of the estimate's time
-#define ROUNDS       3
-#define LAUNCHES     4 // a round
-#define LARGEST      2048
-#define LARGEST_SOFT 512 // on processors
-#define LARGEST_MANY 256 // of many products at once
-#define MANY         16
+#define CLEARLY       0.95 // of the start value's time
+#define ROUNDS        5
+#define ROUND_NS      200000.0
+#define MOST_LAUNCHES 32 // a round
+#define LISTED        8
+#define APART         64 // elements between the beginnings of both sides of a product, which lie in one block
 
-static const char head[] = "kiln tiles 1\n";
+struct trial {
+    kiln_device *dev;
+    struct block in, out;
+    uint64_t in_B, out_B;
+    char *filled, *want, *got; // by the host: what `in` has, results of `out_B`
+    uint64_t depth, most;      // steps of a product; elements of an operand
+};
 
-// --- the text: a line a class of sizes, m n batches tile, each the smallest and largest that it holds told by one size
+// --- one class of work
 
-static bool read_line(const char *line, struct grid_tiles *t)
+static kernel_id kernel_for(const struct tile_work *w)
 {
-    unsigned m, n, batches, tile;
-    int end = 0;
-    if (sscanf(line, "%u %u %u %u%n", &m, &n, &batches, &tile, &end) != 4 || line[end]) return false;
-    if (!m || !n || !batches || tile < GRID_TILE_LEAST || tile > GRID_TILE_MOST || (tile & (tile - 1))) return false;
-    *grid_tuned(t, m, n, batches) = (uint8_t)__builtin_ctz(tile);
-    return true;
-}
-
-int vk_tiles_parse(char *text, struct grid_tiles *out)
-{
-    *out = (struct grid_tiles){0};
-    if (strncmp(text, head, strlen(head))) return 1;
-    int number = 2;
-    char *rest = NULL;
-    for (char *line = strtok_r(text + strlen(head), "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), number++) {
-        if (read_line(line, out)) continue;
-        *out = (struct grid_tiles){0};
-        return number;
+    for (int i = 0; i < kernel_count; i++) {
+        const struct kernel_info *k = &kernel_catalogue[i];
+        bool fits = w->kind == TILE_PRODUCT ? k->picks_tile : k->name && !strcmp(k->name, "reduce_sum");
+        if (k->kind != KERNEL_NONE && k->cls == w->cls && fits) return (kernel_id)i;
     }
     return 0;
 }
 
-kiln_status vk_tiles_path(const struct vk_device *vk, char *out, size_t cap)
+static unsigned dtype_for(uint8_t cls)
 {
-    TRY(vk_cache_path(vk, out, cap));
-    char *name = strrchr(out, '/') + 1; // pipelines-VENDOR-DEVICE-DRIVER.bin
-    size_t length = strlen(name), word = strlen("pipelines");
-    memmove(name + strlen("tiles"), name + word, length - word + 1);
-    memcpy(name, "tiles", strlen("tiles"));
-    memcpy(name + strlen(name) - 3, "txt", 3);
-    return KILN_OK;
+    return cls == CLASS_F32 ? KILN_F32 : cls == CLASS_F64 ? KILN_F64 : cls == CLASS_I32 ? KILN_I32 : KILN_I64;
 }
 
-void vk_tiles_load(struct vk_device *vk)
-{
-    char path[4096];
-    size_t size_B = 0;
-    char *data = vk_tiles_path(vk, path, sizeof path) ? NULL : cache_read(path, MAX_FILE_B, &size_B);
-    char *text = data ? strndup(data, size_B) : NULL;
-    struct grid_tiles *t = text ? calloc(1, sizeof *t) : NULL;
-    free(data);
-    int wrong = t ? vk_tiles_parse(text, t) : 0;
-    if (wrong) {
-        log_warn("%s: line %d is none of a table of tiles: it is ignored, products go by estimates", path, wrong);
-        free(t);
-        t = NULL;
-    }
-    free(text);
-    vk->owner->caps.tiles = vk->tiles = t;
-}
-
-static void save(const struct vk_device *vk, struct grid_tiles *t)
-{
-    char path[4096], line[64];
-    struct str text;
-    if (vk_tiles_path(vk, path, sizeof path)) return;
-    str_init(&text);
-    for (unsigned m = 0; m < GRID_SIZES; m++)
-        for (unsigned n = 0; n < GRID_SIZES; n++)
-            for (unsigned b = 0; b < GRID_BATCHES; b++) {
-                unsigned log2 = t->log2[m][n][b];
-                if (!log2) continue;
-                snprintf(line, sizeof line, "%u %u %u %u\n", 1u << (m + GRID_SIZE_LEAST), 1u << (n + GRID_SIZE_LEAST),
-                         1u << (3 * b), 1u << log2);
-                str_add(&text, line);
-            }
-    if (!text.failed) cache_write(path, head, strlen(head), str_text(&text), text.len);
-    str_free(&text);
-}
-
-// --- measuring
-
-struct product {
-    int64_t m, n, k, batches;
-    struct block a, b, out;
-};
-
-static void operand(struct launch *l, const struct block *b, const int64_t strides[4], bool write)
+static void operand(struct launch *l, const struct block *b, uint64_t at_B, unsigned dtype, bool write,
+                    const int64_t strides[4])
 {
     struct launch_operand *o = &l->operands[l->n_operands++];
-    *o = (struct launch_operand){
-        .address = b->address, .range_hi_B = (int64_t)b->size_B, .dtype = KILN_F32, .flags = write ? OPERAND_WRITE : 0};
+    *o = (struct launch_operand){.address = b->address + at_B,
+                                 .range_hi_B = (int64_t)(b->size_B - at_B),
+                                 .dtype = (uint8_t)dtype,
+                                 .flags = write ? OPERAND_WRITE : 0};
     memcpy(o->strides, strides, 4 * sizeof *strides);
 }
 
-static struct launch launch_of(kernel_id kernel, const struct product *p)
+// `less` of each size, so that tiles have edges.
+static struct launch launch_of(const struct trial *t, const struct tile_work *w, unsigned less)
 {
-    struct launch l = {.kernel = kernel,
-                       .rank = 4,
-                       .n_reduce = 1,
-                       .sizes = {p->batches, p->m, p->n, p->k},
-                       .extent = {p->n, p->m, p->batches},
-                       .op = "device_tune"};
-    operand(&l, &p->a, (int64_t[]){p->m * p->k, p->k, 0, 1}, false);
-    operand(&l, &p->b, (int64_t[]){p->n * p->k, 0, 1, p->n}, false);
-    operand(&l, &p->out, (int64_t[]){p->m * p->n, p->n, 1, 0}, true);
+    unsigned dtype = dtype_for(w->cls);
+    int64_t m = (int64_t)w->sizes[0], n = (int64_t)w->sizes[1], batches = (int64_t)w->sizes[2], k = (int64_t)t->depth;
+    int64_t cut = less;
+    struct launch l = {.kernel = kernel_for(w), .n_reduce = 1, .op = "device_tune"};
+    if (w->kind == TILE_ROW) {
+        l.rank = 2, l.sizes[0] = m > cut ? m - cut : m, l.sizes[1] = n - cut;
+        operand(&l, &t->in, 0, dtype, false, (int64_t[4]){n, 1});
+        operand(&l, &t->out, 0, dtype, true, (int64_t[4]){1, 0});
+        return l;
+    }
+    l.rank = 4, l.sizes[0] = batches, l.sizes[1] = m - cut, l.sizes[2] = n - cut, l.sizes[3] = k - cut;
+    l.extent[0] = l.sizes[2], l.extent[1] = l.sizes[1], l.extent[2] = batches;
+    operand(&l, &t->in, 0, dtype, false, (int64_t[4]){m * k, k, 0, 1});
+    operand(&l, &t->in, APART * dtype_size_B[dtype], dtype, false, (int64_t[4]){n * k, 0, 1, n});
+    operand(&l, &t->out, 0, dtype, true, (int64_t[4]){m * n, n, 1, 0});
     return l;
 }
 
-// The first launch makes the pipeline.
-static kiln_status time_product(kiln_device *dev, const struct launch *l, double *best_ns)
+static kiln_status launch_in(const struct trial *t, struct launch *l, struct tile tile)
 {
-    TRY(dev->ops->launch(dev, l));
-    for (int round = 0; round < ROUNDS; round++) {
-        TRY(dev->ops->synchronize(dev));
-        uint64_t from_ns = clock_now_ns();
-        for (int i = 0; i < LAUNCHES; i++) TRY(dev->ops->launch(dev, l));
-        TRY(dev->ops->synchronize(dev));
-        double time_ns = (double)(clock_now_ns() - from_ns);
-        if (round == 0 || time_ns < *best_ns) *best_ns = time_ns;
+    l->variant[2] = tile.size;
+    l->variant[3] = tile.run;
+    return t->dev->ops->launch(t->dev, l);
+}
+
+// All of the results, over other bits than there were.
+static kiln_status results_of(const struct trial *t, const struct tile_work *w, struct tile tile, char *out)
+{
+    for (unsigned less = 0; less < 2; less++) {
+        struct launch l = launch_of(t, w, less);
+        memset(out + less * t->out_B, 0xa5, t->out_B);
+        TRY(device_upload(t->dev, t->out.address, out + less * t->out_B, t->out_B));
+        TRY(launch_in(t, &l, tile));
+        TRY(device_download(t->dev, out + less * t->out_B, t->out.address, t->out_B));
     }
     return KILN_OK;
 }
 
-static kiln_status tune_product(kiln_device *dev, const struct launch *l, const struct product *p, struct grid_tiles *t)
+static kiln_status time_of(const struct trial *t, struct launch *l, struct tile tile, int launches, double *time_ns)
 {
-    uint8_t *place = grid_tuned(t, (uint64_t)p->m, (uint64_t)p->n, (uint64_t)p->batches);
-    *place = 0;
-    uint32_t estimate = grid_tile(&dev->caps, (uint64_t)p->m, (uint64_t)p->n, (uint64_t)p->batches, false);
-    double best_ns, time_ns;
-    uint32_t best = estimate;
-    TRY(time_product(dev, l, &best_ns));
-    best_ns *= CLEARLY;
-    for (uint32_t tile = GRID_TILE_LEAST; tile <= GRID_TILE_MOST; tile *= 2) {
-        if (tile == estimate) continue;
-        *place = (uint8_t)__builtin_ctz(tile);
-        TRY(time_product(dev, l, &time_ns));
-        if (time_ns >= best_ns) continue;
-        best_ns = time_ns;
-        best = tile;
-    }
-    *place = (uint8_t)__builtin_ctz(best);
+    TRY(t->dev->ops->synchronize(t->dev));
+    uint64_t from_ns = clock_now_ns();
+    for (int i = 0; i < launches; i++) TRY(launch_in(t, l, tile));
+    TRY(t->dev->ops->synchronize(t->dev));
+    *time_ns = (double)(clock_now_ns() - from_ns);
     return KILN_OK;
 }
 
-static kernel_id product_kernel(void)
+static int by_size(const void *a, const void *b)
 {
-    for (int i = 0; i < kernel_count; i++)
-        if (kernel_catalogue[i].picks_tile && kernel_catalogue[i].cls == CLASS_F32) return (kernel_id)i;
-    return 0;
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-static kiln_status tune_all(kiln_device *dev, struct product *p, struct grid_tiles *t)
+static kiln_status race(const struct trial *t, const struct tile_work *w, const struct tile *tiles, unsigned n,
+                        struct tile *best)
 {
-    kernel_id kernel = product_kernel();
-    for (p->batches = 1; p->batches <= MANY; p->batches *= MANY) {
-        int64_t largest = p->batches > 1 ? LARGEST_MANY : grid_is_small(&dev->caps) ? LARGEST_SOFT : LARGEST;
-        for (p->m = 32; p->m <= largest; p->m *= 2)
-            for (p->n = 32; p->n <= largest; p->n *= 2) {
-                struct launch l = launch_of(kernel, p);
-                TRY(tune_product(dev, &l, p, t));
-            }
+    struct launch l = launch_of(t, w, 0);
+    double times_ns[LISTED][ROUNDS], once_ns, least_ns = 0;
+    TRY(time_of(t, &l, tiles[0], 1, &once_ns));
+    int launches = once_ns * MOST_LAUNCHES < ROUND_NS ? MOST_LAUNCHES : 1 + (int)(ROUND_NS / once_ns);
+    for (int round = 0; round < ROUNDS; round++)
+        for (unsigned i = 0; i < n; i++) TRY(time_of(t, &l, tiles[i], launches, &times_ns[i][round]));
+    for (unsigned i = 0; i < n; i++) {
+        qsort(times_ns[i], ROUNDS, sizeof(double), by_size);
+        double median_ns = times_ns[i][ROUNDS / 2];
+        if (i > 0 && median_ns >= least_ns) continue;
+        least_ns = i > 0 ? median_ns : CLEARLY * median_ns;
+        *best = tiles[i];
     }
     return KILN_OK;
+}
+
+// The start value, and what has room and the same results.
+static kiln_status candidates(const struct trial *t, const struct tile_work *w, struct tile *out, unsigned *n)
+{
+    const struct device_caps *caps = &t->dev->caps;
+    out[0] = tile_start(caps, w);
+    *n = 1;
+    TRY(results_of(t, w, out[0], t->want));
+    for (unsigned i = 1; tile_of(w->kind, i).size; i++) {
+        struct tile tile = tile_of(w->kind, i);
+        if (i == tile_number(w->kind, out[0]) || !tile_fits(caps, w->kind, w->cls, tile)) continue;
+        if (!tile_is_worth_trying(caps, w->kind, tile)) continue;
+        TRY(results_of(t, w, tile, t->got));
+        if (!memcmp(t->got, t->want, 2 * t->out_B))
+            out[(*n)++] = tile;
+        else
+            log_warn("device_tune: %s: %s:%u:%u has other results than %s:%u:%u, and is left out", t->dev->name,
+                     tile_kind_names[w->kind], tile.size, tile.run, tile_kind_names[w->kind], out[0].size, out[0].run);
+    }
+    return KILN_OK;
+}
+
+static void *pattern(uint8_t cls, uint64_t n)
+{
+    void *p = malloc(n * 8);
+    for (uint64_t i = 0; p && i < n; i++) {
+        int v = (int)(i * 2654435761u >> 16 & 7) - 3;
+        switch (cls) {
+        case CLASS_F32: ((float *)p)[i] = (float)v; break;
+        case CLASS_F64: ((double *)p)[i] = v; break;
+        case CLASS_I32: ((int32_t *)p)[i] = v; break;
+        default: ((int64_t *)p)[i] = v; break;
+        }
+    }
+    return p;
+}
+
+// Less of the work, where all of it is more than is worth measuring.
+static void bound(const struct trial *t, struct tile_work *w)
+{
+    uint64_t *s = w->sizes;
+    if (w->kind == TILE_ROW) {
+        while (s[0] > 1 && s[0] * s[1] > t->most) s[0] /= 2;
+        return;
+    }
+    while (s[2] > 1 && s[2] * s[0] * s[1] > t->most) s[2] /= 2;
+    while (s[0] * s[1] > t->most) s[s[0] < s[1]] /= 2;
+}
+
+static kiln_status prepare(struct trial *t, const struct tile_work *w)
+{
+    uint64_t value_B = dtype_size_B[dtype_for(w->cls)], longest = w->sizes[0] > w->sizes[1] ? w->sizes[0] : w->sizes[1];
+    uint64_t in = w->kind == TILE_ROW ? w->sizes[0] * w->sizes[1] : w->sizes[2] * longest * t->depth + APART;
+    t->in_B = in * value_B;
+    t->out_B = (w->kind == TILE_ROW ? w->sizes[0] : w->sizes[0] * w->sizes[1] * w->sizes[2]) * value_B;
+    t->filled = pattern(w->cls, in);
+    t->want = malloc(2 * t->out_B);
+    t->got = malloc(2 * t->out_B);
+    if (!t->filled || !t->want || !t->got) return error_set(KILN_E_MEMORY, "device_tune: out of memory");
+    TRY(device_alloc(t->dev, t->in_B, &t->in));
+    TRY(device_alloc(t->dev, t->out_B, &t->out));
+    return device_upload(t->dev, t->in.address, t->filled, t->in_B);
+}
+
+static bool can_measure(kiln_device *dev, const struct tile_work *w)
+{
+    struct launch l = {.kernel = kernel_for(w)};
+    return w->cls != CLASS_BOOL && l.kernel && dev->ops->supports(dev, &l);
+}
+
+static kiln_status measure(kiln_device *dev, uint32_t place)
+{
+    bool small = grid_is_small(&dev->caps);
+    struct trial t = {.dev = dev, .depth = small ? 32 : 512, .most = small ? 1 << 18 : 1 << 24};
+    struct tile_work w = tile_largest_of(place);
+    struct tile tiles[LISTED], best = {0, 0};
+    unsigned n = 0;
+    if (!can_measure(dev, &w)) return KILN_OK;
+    bound(&t, &w);
+    kiln_status status = prepare(&t, &w);
+    if (!status) status = candidates(&t, &w, tiles, &n);
+    if (!status) status = race(&t, &w, tiles, n, &best);
+    if (!status) tile_set(dev->caps.tiles, place, tile_number(w.kind, best));
+    device_release(dev, &t.in);
+    device_release(dev, &t.out);
+    free(t.filled), free(t.want), free(t.got);
+    return status;
+}
+
+// --- which classes
+
+// Of f32, which stands for f16 and bf16 too; the rest is measured as it is asked for.
+static bool is_usual(const struct device_caps *caps, const struct tile_work *w)
+{
+    uint64_t longest = grid_is_small(caps) ? 256 : 2048, many = w->sizes[0] * w->sizes[1] * w->sizes[2];
+    if (w->cls != CLASS_F32 || w->sizes[0] > longest) return false;
+    if (w->kind == TILE_ROW) return w->sizes[1] <= (grid_is_small(caps) ? 512 : 32768);
+    return w->sizes[1] <= longest && (w->sizes[2] == 1 || (!grid_is_small(caps) && many <= 1 << 20));
 }
 
 kiln_status vk_tune(kiln_device *dev)
 {
-    struct vk_device *vk = dev->impl;
-    struct product p = {.k = grid_is_small(&dev->caps) ? 32 : 512};
-    uint64_t side_B = LARGEST * (uint64_t)p.k * 4, out_B = UINT64_C(4) * LARGEST * LARGEST;
-    if (side_B < MANY * LARGEST_MANY * (uint64_t)p.k * 4) side_B = MANY * LARGEST_MANY * (uint64_t)p.k * 4;
-    if (!vk->tiles) vk->tiles = calloc(1, sizeof *vk->tiles);
-    if (!vk->tiles) return error_set(KILN_E_MEMORY, "device_tune: out of memory");
-    dev->caps.tiles = vk->tiles;
-    kiln_status status = device_alloc(dev, side_B, &p.a);
-    if (!status) status = device_alloc(dev, side_B, &p.b);
-    if (!status) status = device_alloc(dev, out_B, &p.out);
-    if (!status) status = tune_all(dev, &p, vk->tiles);
-    if (!status) save(vk, vk->tiles);
-    device_release(dev, &p.a);
-    device_release(dev, &p.b);
-    device_release(dev, &p.out);
-    return status;
+    for (uint32_t place = 0; place < TILE_PLACES; place++) {
+        struct tile_work w = tile_largest_of(place);
+        if (tile_place(&w) == place && is_usual(&dev->caps, &w)) TRY(measure(dev, place));
+    }
+    vk_tiles_save(vk_of(dev));
+    return KILN_OK;
+}
+
+void vk_leave(kiln_device *dev)
+{
+    struct vk_device *vk = vk_of(dev);
+    struct tile_table *t = &vk->tiles;
+    bool any = false;
+    kiln_status status = KILN_OK;
+    if (!t->notes || vk->lost || error_pending) return;
+    t->notes = false;
+    for (uint32_t place = 0; place < TILE_PLACES && !status; place++) {
+        if (!t->asked[place] || t->number[place]) continue;
+        status = measure(dev, place);
+        any = any || t->number[place];
+    }
+    if (status) {
+        log_warn("KILN_TUNE: %s: %s", dev->name, kiln_error_message());
+        kiln_error_clear();
+    }
+    if (any) vk_tiles_save(vk);
 }

@@ -2,6 +2,7 @@
 // held; those that take a kiln_device, the entries of the vtable, take the lock.
 #pragma once
 #include "device/device.h"
+#include "ir/tile.h"
 #include "vulkan/functions.h"
 #include "vulkan/modules.h"
 
@@ -41,7 +42,7 @@ struct vk_physical {
     VkPhysicalDevice handle;
     VkPhysicalDeviceProperties properties;
     char driver[192];
-    uint8_t driver_uuid[VK_UUID_SIZE];
+    uint8_t driver_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE];
     uint32_t subgroup_size;
     bool shuffle;      // compute shaders exchange values within a subgroup
     uint64_t memory_B; // of the device-local heaps
@@ -133,7 +134,7 @@ struct vk_device {
     VkDevice device;
     VkQueue queue;
     uint32_t queue_family;
-    struct grid_tiles *tiles; // measured; NULL: none
+    struct tile_table tiles;
     VkPhysicalDeviceMemoryProperties memory;
     bool shared_memory;               // tensors lie in mapped memory
     bool blocking;                    // KILN_LAUNCH_BLOCKING=1: submit and wait at each launch
@@ -291,6 +292,7 @@ kiln_status vk_download(kiln_device *dev, void *dst, uint64_t src, uint64_t size
 
 // device.c: what the tests look at.
 struct vk_device *vk_of(kiln_device *dev);
+void vk_caps_of(const struct vk_physical *p, struct device_caps *out);
 
 // pipeline.c
 kiln_status vk_pipelines_init(struct vk_device *vk);
@@ -306,12 +308,21 @@ void vk_cache_save(struct vk_device *vk);
 bool vk_cache_check(const void *file, size_t size_B);                         // whether it is whole, of whatever device
 kiln_status vk_cache_path(const struct vk_device *vk, char *out, size_t cap); // KILN_E_MISSING: no home
 
-// tune.c
-kiln_status vk_tune(kiln_device *dev);
+// tiles.c: the file of tiles that were measured.
 void vk_tiles_load(struct vk_device *vk);
-kiln_status vk_tiles_path(const struct vk_device *vk, char *out, size_t cap);
-int vk_tiles_parse(char *text,
-                   struct grid_tiles *out); // which it takes apart; 0, or the number of the line that is wrong
+void vk_tiles_save(const struct vk_device *vk);
+kiln_status vk_tiles_path(const struct vk_physical *p, char *out, size_t cap);
+// False: there is no such file, or `why` says what is wrong with it; then `out` has no tile.
+bool vk_tiles_read(const struct vk_physical *p, const struct device_caps *caps, struct tile_table *out, char *why,
+                   size_t cap);
+// The same of a text, which is taken apart. NULL: measured on whichever device, with whatever room.
+bool vk_tiles_parse(char *text, const struct vk_physical *p, const struct device_caps *caps, struct tile_table *out,
+                    char *why, size_t cap);
+bool vk_tiles_check(const void *file, size_t size_B); // whether it is whole, of whatever device
+
+// tune.c: entries of the vtable.
+kiln_status vk_tune(kiln_device *dev);
+void vk_leave(kiln_device *dev);
 
 // recording.c: launches that are run again, see device/record.h.
 extern const struct record_ops vk_record_ops;
@@ -358,6 +369,8 @@ void vk_order(struct vk_device *vk, struct vk_recording *recording); // what fol
 uint32_t vk_product_operands(const struct launch *l);           // of a matrix product: the first variant of its kernel
 bool vk_product_is_even(const struct launch *l, uint32_t tile); // no tile and no slice goes beyond the sizes
 bool vk_operands_are_narrow(const struct launch *l);            // no offset is negative; in bytes all are below 2 GiB
+uint32_t vk_operands_fours(
+    const struct launch *l); // a bit an operand: four neighbours in the innermost dimension are one access
 // Whether four neighbours along the innermost dimension are one aligned access of each operand; *splat gets those that
 // stand still.
 bool vk_operands_widen(const struct launch *l, uint32_t *splat);

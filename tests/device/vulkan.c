@@ -540,62 +540,6 @@ static void the_validation_layer_listens(void **state)
     assert_no_validation_message();
 }
 
-// --- tiles that were measured
-
-static void write_tiles(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0 && !fclose(f) && !chmod(path, 0600));
-}
-
-static void a_table_of_tiles_is_measured_and_read(void **state)
-{
-    char folder[] = "/tmp/kiln-tiles-XXXXXX", path[4096], broken[4096 + 64];
-    assert_non_null(mkdtemp(folder));
-    const char *before = getenv("KILN_CACHE_DIR");
-    char *kept = before ? strdup(before) : NULL;
-    setenv("KILN_CACHE_DIR", folder, 1);
-    assert_null(dev->caps.tiles);
-    assert_ok(kiln_device_tune(dev));
-    assert_non_null(dev->caps.tiles);
-    struct grid_tiles found = *dev->caps.tiles;
-    for (int m = 0; m < 5; m++) // 32 to 512
-        for (int n = 0; n < 5; n++) assert_in_range(found.log2[m][n][0], 5, 7);
-    assert_in_range(found.log2[3][3][1], 5, 7);
-    assert_ok(vk_tiles_path(vk_of(dev), path, sizeof path));
-    kiln_device *again = kiln_device_open("vulkan");
-    assert_non_null(again);
-    assert_non_null(again->caps.tiles);
-    assert_memory_equal(again->caps.tiles, &found, sizeof found);
-    kiln_device_close(&again);
-    // A line that is none of a table: all of it is left out.
-    static const char *const texts[] = {"",
-                                        "kiln tiles 2\n64 64 1 64\n",
-                                        "kiln tiles 1\n64 64 1 64\n64 64 1 48\n",
-                                        "kiln tiles 1\n64 64 64\n",
-                                        "kiln tiles 1\n0 64 1 64\n",
-                                        "kiln tiles 1\n64 64 1 64 9\n",
-                                        "kiln tiles 1\n64 64 1 256\n"};
-    for (size_t i = 0; i < COUNT_OF(texts); i++) {
-        snprintf(broken, sizeof broken, "%s", texts[i]);
-        struct grid_tiles none, zero = {0};
-        assert_true(vk_tiles_parse(broken, &none) > 0);
-        assert_memory_equal(&none, &zero, sizeof zero);
-        write_tiles(path, texts[i]);
-        again = kiln_device_open("vulkan");
-        assert_non_null(again);
-        assert_null(again->caps.tiles);
-        kiln_device_close(&again);
-    }
-    assert_true(!unlink(path) && (!rmdir(folder) || errno == ENOTEMPTY));
-    if (kept)
-        setenv("KILN_CACHE_DIR", kept, 1);
-    else
-        unsetenv("KILN_CACHE_DIR");
-    free(kept);
-}
-
 int main(void)
 {
     if (getenv("KILN_TEST_NO_DRIVER")) return open_without_driver();
@@ -616,7 +560,6 @@ int main(void)
         CASE(blocking_launches_name_the_op),
         CASE(threads_share_a_device),
         CASE(waits_end),
-        CASE(a_table_of_tiles_is_measured_and_read),
         CASE(without_a_driver_there_is_a_clear_error),
         CASE(exhausted_memory_is_an_error_and_nothing_is_lost),
         CASE(pipelines_are_kept_on_disk),

@@ -12,7 +12,8 @@ import re
 import sys
 
 PLAIN = {'KILN_CPU_ISA', 'KILN_DEBUG', 'KILN_DEVICE', 'KILN_JIT', 'KILN_JIT_RECOMPILES', 'KILN_LAUNCH_BLOCKING',
-         'KILN_LOG', 'KILN_MODE', 'KILN_WAIT_S', 'OPENBLAS_CORETYPE', 'NO_COLOR', 'TERM', 'COLUMNS', 'OMP_WAIT_POLICY'}
+         'KILN_LOG', 'KILN_MODE', 'KILN_TUNE', 'KILN_WAIT_S', 'OPENBLAS_CORETYPE', 'NO_COLOR', 'TERM', 'COLUMNS',
+         'OMP_WAIT_POLICY'}
 CHANGES = {'src/cpu/blas.c'}
 ASKS = re.compile(r'(?<!\w)(secure_)?getenv\(\s*("?)(\w+)')
 SETS = re.compile(r'(?<!\w)(setenv|unsetenv|putenv|clearenv)\(')

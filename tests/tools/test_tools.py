@@ -803,8 +803,12 @@ row() { printf '%s{"name": "a", "mode": "%s", "launches": %s, "moved_B": %s, "ke
         rows = self.rows('--budget', '0.001', '--size', 'tiny', '--group', 'vector', '--modes', 'eager,jit,auto')
         for name in {name.split('/')[0] for name in rows}:
             for mode, allowed in (('jit', 1.03), ('auto', 1.10)):
-                ratio = rows[f'{name}/{mode}']['time_ns'] / rows[name]['time_ns']
-                self.assertEqual('slower' in rows[f'{name}/{mode}'], ratio > allowed, (name, mode, ratio))
+                row, eager = rows[f'{name}/{mode}'], rows[name]
+                if 'slower' in row:  # also in rounds in turns
+                    self.assertGreater(row['slower'], allowed)
+                    self.assertGreater(row['time_ns'] / eager['time_ns'], allowed)
+                elif row['min_ns'] > 1.5 * eager['p90_ns']:
+                    self.fail(f'{name}/{mode} is not marked: {row}, {eager}')
 
     def test_instructions_of_two_builds(self):
         self.assertEqual(self.instructions(PROGRAM).returncode, 77)

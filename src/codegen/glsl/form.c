@@ -2,6 +2,7 @@
 // open: a plan serves every kernel of its family.
 #include "codegen/glsl/form.h"
 #include "ir/grid.h"
+#include "ir/tile.h"
 #include "scalar/reduce.h"
 #include "scalar/prim.h"
 #include <string.h>
@@ -95,13 +96,12 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
 {
     struct glsl_sections s;
     glsl_sections_of(k, f, &s);
-    uint64_t batches = (uint64_t)glsl_section_size(k, &s, 0), m = (uint64_t)glsl_section_size(k, &s, 1);
-    uint64_t n = (uint64_t)glsl_section_size(k, &s, 2);
-    unsigned cls = k->dag.nodes[k->product.sum].cls;
-    bool wide_class = cls == CLASS_F64 || cls == CLASS_I64;
-    f->tile_m = f->tile_n = grid_tile(caps, m, n, batches, wide_class);
-    f->run = grid_tile_run(caps, f->tile_m, cls == CLASS_F32 || cls == CLASS_F64);
-    f->lanes = grid_tile_local(f->tile_m);
+    struct tile_work w = {.kind = TILE_PRODUCT, .cls = k->dag.nodes[k->product.sum].cls};
+    for (int i = 0; i < 3; i++) w.sizes[i] = (uint64_t)glsl_section_size(k, &s, (i + 1) % 3);
+    struct tile t = tile_choose(caps, &w);
+    f->tile_m = f->tile_n = t.size;
+    f->run = t.run;
+    f->lanes = tile_local(t);
     f->rows = f->chunk = 1;
     choose_fours(k, f);
 }

@@ -68,8 +68,8 @@ struct auto_body { // a compiled graph, shared by equal segments
     struct input_type *inputs; // of the graph
     size_t n_inputs;
     struct program *program; // NULL: node by node
-    int launches;
-    uint64_t size_B; // of the program, on the host
+    int launches, kernels;   // kernels: made of the graph
+    uint64_t size_B;         // of the program, on the host
     int refs;
     bool making; // the program is being compiled, without the lock
 };
@@ -110,6 +110,7 @@ struct trie {
     uint64_t forms;  // programs compiled whose graph was not that of another one but for sizes
     bool walked;
     bool closed;      // too many misses: nothing new is recorded, nor compiled
+    int idle, plain;  // walks in a row that gained nothing; calls to come that are not recorded
     int refs;         // the function, and segments
     kiln_function *f; // NULL: it is gone
 };
@@ -138,6 +139,8 @@ struct lazy {
 // An input of a segment.
 struct lazy_reader {
     struct lazy_reader *prev, *next; // of the storage
+    uint64_t place;                  // what lists are chosen by: where it lay at first
+    int32_t index, older;            // of the segment's inputs; one before it in its list, -1: none
     struct storage *storage;         // a reference
     struct segment *seg;
     struct type type;
@@ -162,6 +165,8 @@ struct segment {
     struct auto_step *first;
     kiln_device *dev;
     VEC(struct lazy_reader *) inputs;
+    int32_t *lists; // of inputs, by where they lie: the last, -1: none
+    size_t n_lists; // a power of two, or 0
     VEC(struct auto_number) numbers;
     int32_t n_values;
     struct lazy *lazies;
@@ -170,8 +175,16 @@ struct segment {
     bool ended, random;
     bool busy; // its values are being computed, without the lock, by `runner`
     pthread_t runner;
-    uint64_t seed, offset; // of its random numbers
+    struct auto_walk *asked_by; // that breaks it; NULL: none
+    uint64_t seed, offset;      // of its random numbers
     struct error_record *failed;
+};
+
+// A value of a segment that had ended when it was computed, op by op, on the way to another one.
+struct passed {
+    const struct storage *storage; // no reference
+    struct segment *seg;           // a reference
+    struct ref value;
 };
 
 // A scope that records, on one thread.
@@ -179,6 +192,7 @@ struct auto_walk {
     struct sink base;
     struct trie *trie;
     struct segment *seg;      // NULL: none open
+    int opened;               // segments
     struct auto_step *shadow; // a path that differs from this one in numbers alone
     bool missed;
     bool strayed;                  // what was missed is not another size of what is known
@@ -190,7 +204,8 @@ struct auto_walk {
     int period;
     struct attr asked[OP_MAX_ATTRS]; // of the op that was not matched just now
     const struct op *asked_op;
-    kiln_device *only; // ops on other devices run at once; NULL: any
+    kiln_device *only;         // ops on other devices run at once; NULL: any
+    VEC(struct passed) passed; // those of this walk
 };
 
 extern struct sink auto_sink;
@@ -320,6 +335,9 @@ kiln_status auto_part_node(struct trie *t, struct tape_part *part, const struct 
 
 // break.c
 kiln_tensor *auto_number_tensor(const struct auto_number *n);
+// A value that lies there is read. If it was passed by, it is asked for after the break, and is learnt.
+kiln_status auto_learn_read(struct auto_walk *w, const struct storage *st);
+void auto_forget_passed(struct auto_walk *w);
 // Ends the segment and computes l (NULL: nothing that is asked for), its effects, and what was learnt.
 kiln_status segment_break(struct segment *s, struct lazy *l, const char *why);
 

@@ -127,6 +127,23 @@ static kiln_status give(struct segment *s, const struct lazy *l)
     return vec_push(&s->given, g);
 }
 
+// A walk that reads this later asks for it after the break, though it need not be computed then any more.
+static kiln_status note_passed(struct segment *s, const struct lazy *l)
+{
+    struct auto_walk *w = s->asked_by;
+    if (!w || w->trie != s->trie || s->trie->closed || l->outside || !s->at->end) return KILN_OK;
+    struct passed p = {l->storage, s, l->value};
+    TRY(vec_push(&w->passed, p));
+    s->refs++;
+    return KILN_OK;
+}
+
+void auto_forget_passed(struct auto_walk *w)
+{
+    while (w->passed.n) segment_unref(w->passed.v[--w->passed.n].seg);
+    vec_free(&w->passed);
+}
+
 // All or nothing: the memory of each is there before the first changes hands.
 static kiln_status install(struct segment *s, const struct auto_plan *p, kiln_tensor **results)
 {
@@ -146,6 +163,7 @@ static kiln_status install(struct segment *s, const struct auto_plan *p, kiln_te
     }
     bool more = n < count_lazies(s);
     for (size_t i = 0; i < n; i++) {
+        if (!status && p->once) status = note_passed(s, taken[i].l);
         bool installed = !status && !(status = storage_replace(taken[i].l->storage, &taken[i].b));
         if (installed && more) status = give(s, taken[i].l);
         if (installed)
@@ -354,13 +372,29 @@ static kiln_status end_segment(struct segment *s, struct lazy *l, const char *wh
     return status;
 }
 
+static kiln_status learn(struct break_point *end, const struct ref *value)
+{
+    return has(end->learnt.v, end->learnt.n, value) ? KILN_OK : vec_push(&end->learnt, *value);
+}
+
+kiln_status auto_learn_read(struct auto_walk *w, const struct storage *st)
+{
+    for (size_t i = 0; i < w->passed.n; i++) {
+        struct passed *p = &w->passed.v[i];
+        if (p->storage != st) continue;
+        p->storage = NULL; // once
+        return learn(p->seg->at->end, &p->value);
+    }
+    return KILN_OK;
+}
+
 static kiln_status ask_later(struct segment *s, struct lazy *l)
 {
     struct auto_plan *p = NULL;
     struct ref wanted = l->value;
     if (l->failed) return failed(s);
     if (!end_of(s)) return error_pending;
-    if (!has(s->at->end->learnt.v, s->at->end->learnt.n, &wanted)) TRY(vec_push(&s->at->end->learnt, wanted));
+    TRY(learn(s->at->end, &wanted));
     TRY(auto_plan_make(s, &wanted, 1, true, &p));
     kiln_status status = run_plan(s, p);
     if (status) fail(s, p);
@@ -390,6 +424,7 @@ kiln_status segment_break(struct segment *s, struct lazy *l, const char *why)
     if (error_pending) error_capture(&before);
     s->refs++;
     scope_enter(&scope);
+    s->asked_by = auto_walk_current();
     thread_state.sink = NULL;
     thread_state.no_grad++;
     s->busy = true;

@@ -201,6 +201,7 @@ static void count(struct trie *t, struct auto_body *y)
     struct program_facts facts = {.n_launches = (int)y->graph->nodes.n};
     if (y->program) program_get_facts(y->program, &facts);
     y->launches = facts.n_launches;
+    y->kernels = facts.n_kernels;
     if (!t->f) return;
     pthread_mutex_lock(&t->f->lock);
     t->f->stats.nodes = y->graph->nodes.n;

@@ -34,6 +34,42 @@ kiln_status auto_scope_enter(struct auto_scope *a, kiln_function *f, kiln_device
     return KILN_OK;
 }
 
+// One op of which no kernel was made runs as it would by itself, and recording it takes longer. Then most calls are not
+// recorded; those that still are tell whether that has changed.
+
+enum { IDLE_WALKS = 2, PLAIN_CALLS = 63 };
+
+static bool may_be_plain(const kiln_function *f)
+{
+    return f && !f->o.fullgraph && !debug_flag("fuse-all") && !debug_flag("record-all");
+}
+
+static bool gained_nothing(const struct auto_walk *w)
+{
+    const struct segment *s = w->seg;
+    if (!s || w->opened != 1 || w->missed || w->lost || !s->at->end || s->at->depth != 1) return false;
+    const struct auto_plan *last = s->at->end->plans;
+    while (last && last->used != s->trie->clock) last = last->next;
+    const struct auto_body *y = last ? last->body : NULL;
+    return y && y->program && !y->kernels && y->launches;
+}
+
+static void note_gain(struct auto_walk *w)
+{
+    struct trie *t = w->trie;
+    t->idle = may_be_plain(t->f) && gained_nothing(w) ? t->idle + 1 : 0;
+    if (t->idle >= IDLE_WALKS) t->plain = PLAIN_CALLS;
+}
+
+static bool is_plain(const kiln_function *f)
+{
+    auto_lock();
+    bool plain = f->trie && f->trie->plain > 0;
+    if (plain) f->trie->plain--;
+    auto_unlock();
+    return plain;
+}
+
 // The last segment computes the results with its effects; what earlier ones left pending is computed by itself.
 static kiln_status end_walk(struct auto_walk *w, kiln_tensor *const *out, size_t n_out)
 {
@@ -92,6 +128,8 @@ kiln_status auto_scope_leave(struct auto_scope *a, kiln_tensor *const *out, size
     kiln_status last = end_walk(w, out, has_failed ? 0 : n_out);
     if (!status) status = last;
     count_walk(w);
+    if (!status && !has_failed) note_gain(w);
+    auto_forget_passed(w);
     if (w->seg) segment_unref(w->seg);
     trie_unref(w->trie);
     auto_unlock();
@@ -107,6 +145,7 @@ static void leave_walk(void *at)
 kiln_status auto_call(kiln_function *f, kiln_tensor *const *in, size_t n_in, struct outputs *o)
 {
     struct auto_scope a;
+    if (is_plain(f)) return function_run(f, in, n_in, o);
     TRY(auto_scope_enter(&a, f, NULL));
     a.walk.results = true;
     a.in = in;

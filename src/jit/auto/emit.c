@@ -109,6 +109,7 @@ static kiln_status resolve(struct auto_walk *w, kiln_tensor *t, struct ref *out)
     }
     struct lazy *l = t->storage->lazy;
     if (l) return resolve_lazy(w, l, t, out);
+    if (KILN_UNLIKELY(w->passed.n)) TRY(auto_learn_read(w, t->storage));
     return segment_input(w->seg, t->storage, &t->type, &t->layout, out);
 }
 

@@ -6,6 +6,7 @@
 #include "jit/auto/auto.h"
 #include "scalar/number.h"
 #include "ops/index_check.h"
+#include <string.h>
 
 struct range {
     int64_t lo, hi;
@@ -93,8 +94,59 @@ static struct range range_of(const kiln_tensor *t, int64_t column, const int64_t
     return r;
 }
 
+// v - lo and hi - 1 - v have a sign where v is out of range: without comparisons, which take longer side by side. False
+// also where a difference does not fit its type.
+
+enum { SIDE_B = 32 };
+typedef uint64_t longs __attribute__((vector_size(SIDE_B)));
+typedef uint32_t ints __attribute__((vector_size(SIDE_B)));
+
+static bool longs_between(const char *v, int64_t n, int64_t lo, int64_t hi)
+{
+    longs signs = {0}, side;
+    uint64_t rest = 0, value;
+    for (; n >= SIDE_B / 8; n -= SIDE_B / 8, v += SIDE_B) {
+        memcpy(&side, v, SIDE_B);
+        signs |= (side - (uint64_t)lo) | ((uint64_t)(hi - 1) - side);
+    }
+    for (; n > 0; n--, v += 8) {
+        memcpy(&value, v, 8);
+        rest |= (value - (uint64_t)lo) | ((uint64_t)(hi - 1) - value);
+    }
+    for (int i = 0; i < SIDE_B / 8; i++) rest |= signs[i];
+    return (int64_t)rest >= 0;
+}
+
+static bool ints_between(const char *v, int64_t n, int32_t lo, int32_t hi)
+{
+    ints signs = {0}, side;
+    uint32_t rest = 0, value;
+    for (; n >= SIDE_B / 4; n -= SIDE_B / 4, v += SIDE_B) {
+        memcpy(&side, v, SIDE_B);
+        signs |= (side - (uint32_t)lo) | ((uint32_t)(hi - 1) - side);
+    }
+    for (; n > 0; n--, v += 4) {
+        memcpy(&value, v, 4);
+        rest |= (value - (uint32_t)lo) | ((uint32_t)(hi - 1) - value);
+    }
+    for (int i = 0; i < SIDE_B / 4; i++) rest |= signs[i];
+    return (int32_t)rest >= 0;
+}
+
+// True: each is known to be in range. False: a closer look tells.
+static bool fits_at_a_glance(const kiln_tensor *t, const struct index_bounds *b)
+{
+    int64_t size = b->sizes[0], lo = b->labels ? 0 : -size, n = type_numel(&t->type);
+    if (b->tuples || b->ignores || !layout_is_contiguous(&t->type, &t->layout)) return false;
+    const char *at =
+        (const char *)(uintptr_t)t->storage->block.address + t->layout.offset * dtype_size_B[t->type.dtype];
+    if (t->type.dtype == KILN_I64) return longs_between(at, n, lo, size);
+    return t->type.dtype == KILN_I32 && size <= INT32_MAX && ints_between(at, n, (int32_t)lo, (int32_t)size);
+}
+
 static bool memory_fits(const kiln_tensor *t, const struct index_bounds *b)
 {
+    if (fits_at_a_glance(t, b)) return true;
     int64_t columns = b->tuples ? t->type.dims[t->type.rank - 1] : 1;
     for (int64_t i = 0; i < columns; i++) {
         struct range r = range_of(t, b->tuples ? i : -1, NULL);

@@ -25,6 +25,7 @@ kiln_status segment_open(struct auto_walk *w, kiln_device *dev)
     s->at = root;
     s->dev = device_ref(dev);
     w->seg = s;
+    w->opened++;
     return KILN_OK;
 }
 

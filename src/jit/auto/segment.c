@@ -49,35 +49,79 @@ static bool same_place(const struct lazy_reader *r, const struct type *type, con
     return true;
 }
 
+// Lists of inputs, so that one is found among many that lie in one storage. The last is first.
+
+static uint64_t place_of(const struct storage *st, const struct layout *layout)
+{
+    uint64_t at = ((uint64_t)(uintptr_t)st >> 4) + (uint64_t)layout->offset * 0x9e3779b97f4a7c15u;
+    return at ^ at >> 29;
+}
+
+static int32_t *list_of(const struct segment *s, uint64_t place)
+{
+    return &s->lists[place & (s->n_lists - 1)];
+}
+
+static void list_input(struct segment *s, struct lazy_reader *r)
+{
+    int32_t *list = list_of(s, r->place);
+    r->older = *list;
+    *list = r->index;
+}
+
+static bool has_room(struct segment *s)
+{
+    enum { LEAST = 16 };
+    if (s->inputs.n < s->n_lists) return true;
+    size_t n = s->n_lists ? 2 * s->n_lists : LEAST;
+    int32_t *more = realloc(s->lists, n * sizeof *more);
+    if (!more) return error_set(KILN_E_MEMORY, "jit: out of memory for a segment"), false;
+    s->lists = more;
+    s->n_lists = n;
+    memset(more, 0xff, n * sizeof *more);
+    for (size_t i = 0; i < s->inputs.n; i++) list_input(s, s->inputs.v[i]);
+    return true;
+}
+
+static int32_t find_input(const struct segment *s, const struct storage *st, const struct type *type,
+                          const struct layout *layout)
+{
+    if (!st->readers || !s->n_lists) return -1;
+    for (int32_t i = *list_of(s, place_of(st, layout)); i >= 0; i = s->inputs.v[i]->older)
+        if (s->inputs.v[i]->storage == st && same_place(s->inputs.v[i], type, layout)) return i;
+    return -1;
+}
+
 kiln_status segment_input(struct segment *s, struct storage *st, const struct type *type, const struct layout *layout,
                           struct ref *out)
 {
     out->kind = REF_INPUT;
-    for (const struct lazy_reader *r = st->readers; r; r = r->next) {
-        if (r->seg != s || !same_place(r, type, layout)) continue;
-        for (size_t i = s->inputs.n; i-- > 0;)
-            if (s->inputs.v[i] == r) {
-                out->index = (int32_t)i;
-                return KILN_OK;
-            }
-    }
-    struct lazy_reader *r = malloc(sizeof *r);
-    if (!r) return error_set(KILN_E_MEMORY, "jit: out of memory for a segment");
+    out->index = find_input(s, st, type, layout);
+    if (out->index >= 0) return KILN_OK;
+    struct lazy_reader *r = has_room(s) ? malloc(sizeof *r) : NULL;
+    if (!r) return error_pending ? error_pending : error_set(KILN_E_MEMORY, "jit: out of memory for a segment");
     r->seg = s;
     r->type = *type;
     r->layout = *layout;
+    r->place = place_of(st, layout);
+    r->index = (int32_t)s->inputs.n;
     if (vec_push(&s->inputs, r)) {
         free(r);
         return error_pending;
     }
     link_reader(r, st);
-    out->index = (int32_t)s->inputs.n - 1;
+    list_input(s, r);
+    out->index = r->index;
     return KILN_OK;
 }
 
 void segment_forget_inputs(struct segment *s, size_t since)
 {
-    while (s->inputs.n > since) reader_free(s->inputs.v[--s->inputs.n]);
+    while (s->inputs.n > since) {
+        struct lazy_reader *r = s->inputs.v[--s->inputs.n];
+        *list_of(s, r->place) = r->older;
+        reader_free(r);
+    }
     while (s->given.n && (size_t)s->given.v[s->given.n - 1].input >= since) s->given.n--;
 }
 
@@ -87,6 +131,7 @@ void segment_unref(struct segment *s)
     segment_forget_inputs(s, 0);
     if (s->first) s->first->pins--;
     vec_free(&s->inputs);
+    free(s->lists);
     vec_free(&s->given);
     vec_free(&s->numbers);
     device_unref(s->dev);

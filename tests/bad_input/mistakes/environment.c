@@ -172,19 +172,19 @@ static void freed_handle_that_is_tracked(void)
 const struct mistake mistakes_in_environment[] = {
     PROCESS("KILN_DEBUG=errros", word_of_debug_misspelt, 0, WHAT_TO_DO,
         "kiln: KILN_DEBUG: there is no \"errros\"; known are breaks, errors, fuse-all, guards, handles, host-flow, "
-        "indices, nan, passes, promote, record-all, redzones, replay, skip=NAME, spec, validate, verify; is "
+        "indices, nan, passes, promote, record-all, redzones, replay, skip=NAME, spec, tile=TILE, validate, verify; is "
         "\"errors\" meant?")
     PROCESS("KILN_DEBUG=1", word_of_debug_that_is_none, 0, WHAT_TO_DO,
         "kiln: KILN_DEBUG: there is no \"1\"; known are breaks, errors, fuse-all, guards, handles, host-flow, "
-        "indices, nan, passes, promote, record-all, redzones, replay, skip=NAME, spec, validate, verify")
+        "indices, nan, passes, promote, record-all, redzones, replay, skip=NAME, spec, tile=TILE, validate, verify")
     PROCESS("KILN_LOGS=0", variable_misspelt, 0, WHAT_TO_DO,
         "kiln: the environment has KILN_LOGS, which means nothing; known are KILN_BLAS KILN_CACHE_DIR "
         "KILN_CACHE_LIMIT KILN_CPU_ISA KILN_DEBUG KILN_DEVICE KILN_DUMP KILN_JIT KILN_JIT_RECOMPILES "
-        "KILN_LAUNCH_BLOCKING KILN_LLVM KILN_LOG KILN_MODE KILN_PROFILE KILN_WAIT_S; is \"KILN_LOG\" meant?")
+        "KILN_LAUNCH_BLOCKING KILN_LLVM KILN_LOG KILN_MODE KILN_PROFILE KILN_TUNE KILN_WAIT_S; is \"KILN_LOG\" meant?")
     PROCESS("KILN_CUDA_VISIBLE_DEVICES=0", variable_of_another_library, 0, WHAT_TO_DO,
         "kiln: the environment has KILN_CUDA_VISIBLE_DEVICES, which means nothing; known are KILN_BLAS "
         "KILN_CACHE_DIR KILN_CACHE_LIMIT KILN_CPU_ISA KILN_DEBUG KILN_DEVICE KILN_DUMP KILN_JIT KILN_JIT_RECOMPILES "
-        "KILN_LAUNCH_BLOCKING KILN_LLVM KILN_LOG KILN_MODE KILN_PROFILE KILN_WAIT_S")
+        "KILN_LAUNCH_BLOCKING KILN_LLVM KILN_LOG KILN_MODE KILN_PROFILE KILN_TUNE KILN_WAIT_S")
     PROCESS("KILN_JIT=off", switch_that_is_none, 0, WHAT_TO_DO,
         "kiln: KILN_JIT: there is no \"off\"; known are 0 1")
     PROCESS("KILN_MODE=grahp", mode_that_is_none, 0, WHAT_TO_DO,
