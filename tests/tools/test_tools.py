@@ -845,8 +845,8 @@ echo "totals: $((count * ${scale:-1}))" >"$out"
         done = self.instructions(*held, other)
         self.assertEqual(done.returncode, 1)
         self.assertIn('cold_start: 60 instructions, 2.000 of the 30 before', done.stdout)
-        os.environ['LARGE'] = '340'
-        self.addCleanup(os.environ.pop, 'LARGE')
+        ENV['LARGE'] = '340'
+        self.addCleanup(ENV.pop, 'LARGE')
         self.assertIn('unrolled_64: 4.43 times the instructions of unrolled_16, beside those of cold_start',
                       self.instructions(*held, PROGRAM).stdout)
         self.assertEqual(self.instructions('--write', PROGRAM).returncode, 2)
