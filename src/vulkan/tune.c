@@ -256,7 +256,7 @@ static kiln_status measure(kiln_device *dev, uint32_t place)
     kiln_status status = prepare(&t, &w);
     if (!status) status = candidates(&t, &w, tiles, &n);
     if (!status) status = race(&t, &w, tiles, n, &best);
-    if (!status) tile_set(dev->caps.tiles, place, tile_number(w.kind, best));
+    if (!status && !dev->caps.tiles->forced) tile_set(dev->caps.tiles, place, tile_number(w.kind, best));
     device_release(dev, &t.in);
     device_release(dev, &t.out);
     free(t.filled), free(t.want), free(t.got);
