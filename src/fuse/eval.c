@@ -81,7 +81,7 @@ static union scalar_value compute(struct eval_walk *w, int i)
         if (w->trip && fused_is_carried(w->k, i)) return carried_from(w, n->code, n->n_args > 0 ? arg[0].i64 : 0);
         return number_read(w->k->in[n->code].dtype, place_of(w, &w->k->in[n->code], n->n_args > 0 ? arg[0].i64 : 0));
     default: {
-        enum scalar_class key = w->k->dag.nodes[n->arg[n->code == PRIM_select ? 1 : 0]].cls;
+        enum scalar_class key = w->k->dag.nodes[n->arg[prim_key_arg(n->code)]].cls;
         return prim_spelling(n->code, key)->host(arg);
     }
     }

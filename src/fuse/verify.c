@@ -32,7 +32,7 @@ static kiln_status check_prim(const struct kernel_check *c, int i)
     const struct scalar_node *nodes = c->k->dag.nodes, *n = &nodes[i];
     if (n->code >= PRIM_COUNT || n->n_args != prim_arity(n->code)) return wrong(c, i, "is no primitive");
     if (!n->n_args) return KILN_OK;
-    bool selects = n->code == PRIM_select;
+    bool selects = prim_chooses(n->code);
     enum scalar_class key = nodes[n->arg[selects ? 1 : 0]].cls;
     const struct prim_spelling *s = prim_spelling(n->code, key);
     if (!s || s->result != n->cls)

@@ -58,6 +58,7 @@ struct emitter {
     uint8_t *want;       // n_nodes: what a pass computes; then 2 * n_nodes of scratch
     uint8_t *kept_pass;  // n_nodes: 1 + the pass that keeps the value for later ones; 0: none
     LLVMValueRef *kept;  // n_nodes: their buffers
+    uint8_t *waits;      // n_nodes: only rare cases need it
     struct walker walkers[MAX_WALKERS];
     int n_walkers;
     struct acc *acc, *lane_acc; // n_nodes: final, and of the vector loop being emitted

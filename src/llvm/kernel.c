@@ -5,6 +5,7 @@
 // slots, the walkers moved along with them. It is set from the number of the unit's first step and then goes on step by
 // step; a dimension that is full is put back and the next one outside it moves.
 #include "llvm/emit.h"
+#include "scalar/rare.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -242,6 +243,15 @@ static void find_varying(struct emitter *e)
     }
 }
 
+static void find_waiting(struct emitter *e)
+{
+    const struct fused_kernel *k = e->k;
+    for (int i = 0; i < k->dag.n_nodes; i++) e->waits[i] = 1;
+    for (int i = 0; i < k->n_out; i++) e->waits[k->out[i].node] = 0;
+    for (int i = 0; i < k->n_checks; i++) e->waits[k->checks[i]] = 0;
+    scalar_find_waiting(&k->dag, k->level, e->waits);
+}
+
 void emit_functions(struct emitter *e, const char *symbol)
 {
     char end_symbol[80];
@@ -252,6 +262,7 @@ void emit_functions(struct emitter *e, const char *symbol)
     e->tile_dim = c[LLVM_TILE_DIM] == LLVM_NO_DIM ? -1 : (int)c[LLVM_TILE_DIM];
     e->n_parallel = fused_is_flat(e->k) ? e->k->n_dims : e->k->n_dims - e->k->n_reduce;
     find_varying(e);
+    find_waiting(e);
     if (c[LLVM_KEEP]) pass_choose_kept(e);
     emit_run(e, symbol);
     snprintf(end_symbol, sizeof end_symbol, "%s_end", symbol);

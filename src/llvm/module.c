@@ -146,7 +146,7 @@ void *tables_make(struct emitter *e)
 {
     size_t n = (size_t)e->k->dag.n_nodes + 1;
     size_t values_B = n * sizeof *e->value, accs_B = n * sizeof *e->acc, words_B = CODEGEN_MAX_WORDS * sizeof *e->words;
-    char *at = calloc(1, 2 * values_B + 2 * accs_B + words_B + 5 * n);
+    char *at = calloc(1, 2 * values_B + 2 * accs_B + words_B + 6 * n);
     if (!at) return NULL;
     e->value = (LLVMValueRef *)(void *)at;
     e->kept = e->value + n;
@@ -155,7 +155,8 @@ void *tables_make(struct emitter *e)
     e->lane_acc = e->acc + n;
     e->want = (uint8_t *)(e->lane_acc + n);
     e->kept_pass = e->want + 3 * n;
-    e->varies = (bool *)(e->kept_pass + n);
+    e->waits = e->kept_pass + n;
+    e->varies = (bool *)(e->waits + n);
     return at;
 }
 

@@ -45,13 +45,13 @@ static LLVMValueRef scalar_input(struct emitter *e, int node)
     }
 }
 
-static LLVMValueRef primitive(struct emitter *e, int node)
+static LLVMValueRef spelled(struct emitter *e, int node)
 {
     const struct scalar_node *nodes = e->k->dag.nodes, *n = &nodes[node];
     LLVMValueRef arg[3] = {NULL, NULL, NULL};
     int width = e->varies[node] ? e->width : 1;
     for (int i = 0; i < n->n_args; i++) arg[i] = emit_value(e, n->arg[i], width);
-    enum scalar_class key = nodes[n->arg[n->code == PRIM_select ? 1 : 0]].cls;
+    enum scalar_class key = nodes[n->arg[prim_key_arg(n->code)]].cls;
     const struct scalar_node *count = n->n_args == 2 ? &nodes[n->arg[1]] : NULL;
     const char *text = n->n_args ? llvm_host->prim_text(n->code, key, TARGET_LLVM, count) : NULL;
     if (!text) {
@@ -59,6 +59,56 @@ static LLVMValueRef primitive(struct emitter *e, int node)
         return LLVMGetUndef(emit_class_type(e, n->cls, width));
     }
     return emit_spelling(e, text, arg, n->cls, width);
+}
+
+// --- rare cases
+
+// What waits for a rare case, each after what it stands on.
+static void emit_waiting(struct emitter *e, int node)
+{
+    const struct scalar_node *n = &e->k->dag.nodes[node];
+    if (!e->waits[node] || e->value[node]) return;
+    for (int i = 0; i < n->n_args; i++) emit_waiting(e, n->arg[i]);
+    e->value[node] = spelled(e, node);
+}
+
+// Weights by which the code for rare cases lies aside, and has its values in memory before others have.
+static void set_unlikely(struct emitter *e, LLVMValueRef branch)
+{
+    LLVMMetadataRef weights[] = {LLVMMDStringInContext2(e->context, "branch_weights", 14),
+                                 LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, false)),
+                                 LLVMValueAsMetadata(LLVMConstInt(e->i32, 2000, false))};
+    LLVMMetadataRef node = LLVMMDNodeInContext2(e->context, weights, COUNT_OF(weights));
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->context, "prof", 4), LLVMMetadataAsValue(e->context, node));
+}
+
+// The usual value, but where some lane is a rare case.
+static LLVMValueRef rare(struct emitter *e, int node)
+{
+    const struct scalar_node *n = &e->k->dag.nodes[node];
+    int width = e->varies[node] ? e->width : 1;
+    LLVMValueRef usual = emit_value(e, n->arg[2], width), any = emit_value(e, n->arg[0], 1);
+    LLVMTypeRef type = LLVMTypeOf(any);
+    if (LLVMGetTypeKind(type) == LLVMVectorTypeKind) any = emit_call(e, "llvm.vector.reduce.or", &type, 1, &any, 1);
+    LLVMBasicBlockRef from[] = {LLVMGetInsertBlock(e->b), LLVMAppendBasicBlockInContext(e->context, e->fn, "rare")};
+    LLVMBasicBlockRef joined = LLVMAppendBasicBlockInContext(e->context, e->fn, "usual");
+    set_unlikely(e, LLVMBuildCondBr(e->b, any, from[1], joined));
+    LLVMPositionBuilderAtEnd(e->b, from[1]);
+    emit_waiting(e, n->arg[1]);
+    LLVMValueRef values[] = {usual, spelled(e, node)};
+    LLVMBuildBr(e->b, joined);
+    LLVMPositionBuilderAtEnd(e->b, joined);
+    for (int i = 0; i < e->k->dag.n_nodes; i++)
+        if (e->waits[i]) e->value[i] = NULL;
+    LLVMValueRef value = LLVMBuildPhi(e->b, LLVMTypeOf(usual), "");
+    LLVMAddIncoming(value, values, from, 2);
+    return value;
+}
+
+static LLVMValueRef primitive(struct emitter *e, int node)
+{
+    const struct scalar_node *n = &e->k->dag.nodes[node];
+    return n->code == PRIM_rare && e->waits[n->arg[1]] ? rare(e, node) : spelled(e, node);
 }
 
 static LLVMValueRef computed(struct emitter *e, int node)
@@ -78,7 +128,7 @@ void emit_nodes(struct emitter *e, const uint8_t *want)
 {
     for (int i = 0; i < e->k->dag.n_nodes; i++) {
         enum scalar_kind kind = e->k->dag.nodes[i].kind;
-        if (!want[i] || e->value[i] || kind == SCALAR_CONST || kind == SCALAR_REDUCE) continue;
+        if (!want[i] || e->waits[i] || e->value[i] || kind == SCALAR_CONST || kind == SCALAR_REDUCE) continue;
         e->value[i] = computed(e, i);
     }
 }

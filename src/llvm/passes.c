@@ -70,7 +70,7 @@ int pass_steps(struct emitter *e, int pass, bool *wide_lanes)
     for (int i = 0; i < e->k->dag.n_nodes; i++) {
         const struct scalar_node *n = &e->k->dag.nodes[i];
         bool is_float = n->cls == CLASS_F32 || n->cls == CLASS_F64;
-        if (by_row && e->want[i] != 1) continue;
+        if (e->waits[i] || (by_row && e->want[i] != 1)) continue;
         *wide_lanes = *wide_lanes || n->cls == CLASS_F64 || n->cls == CLASS_I64;
         steps += n->kind == SCALAR_PRIM;
         if (n->kind == SCALAR_PRIM && n->code == PRIM_div && !is_float) steps += BY_LANES;
@@ -88,7 +88,7 @@ static bool is_worth_keeping(void *user, int node)
     struct keeper *keeper = user;
     struct emitter *e = keeper->e;
     int more_B = 8 * ((int)e->plan->choices[LLVM_KEEP] + 64) / (is_narrow(e, node) ? 2 : 1);
-    if (!e->varies[node] || keeper->kept_B + more_B > MOST_KEPT_B) return false;
+    if (!e->varies[node] || e->waits[node] || keeper->kept_B + more_B > MOST_KEPT_B) return false;
     if (cone_cost(e, node, e->want + 2 * e->k->dag.n_nodes) < WORTH_KEEPING) return false;
     keeper->kept_B += more_B;
     return true;

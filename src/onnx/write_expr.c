@@ -108,7 +108,7 @@ static const char *put_prim(struct expression *x, const struct scalar_node *n)
     struct onnx_writer *w = x->w;
     const char *a = n->n_args > 0 ? arg(x, n, 0) : NULL, *b = n->n_args > 1 ? arg(x, n, 1) : NULL, *zero;
     unsigned dtype = n->n_args ? arg_dtype(x, n, 0) : KILN_F32, to = dtype_of_class(n->cls);
-    if (n->code == PRIM_select) {
+    if (prim_chooses(n->code)) {
         const char *otherwise = arg(x, n, 2);
         return PUT(w, "Where", a, b, otherwise);
     }

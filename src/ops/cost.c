@@ -2,7 +2,7 @@
 // reductions alone once a row.
 #include "ops/cost.h"
 #include "ops/body.h"
-#include "scalar/prim.h"
+#include "scalar/rare.h"
 
 enum work_level { UNIFORM, ROW, ELEMENT };
 enum { NODES_MAX = 512 };
@@ -14,7 +14,7 @@ static bool is_float(enum scalar_class cls)
 
 static bool is_free(uint16_t prim)
 {
-    return prim == PRIM_select || prim == PRIM_bits || prim == PRIM_from_bits ||
+    return prim_chooses(prim) || prim == PRIM_bits || prim == PRIM_from_bits ||
            (prim >= PRIM_to_f32 && prim <= PRIM_to_bool);
 }
 
@@ -41,12 +41,16 @@ static enum work_level level_of(const struct scalar_node *n, const uint8_t *leve
 
 struct kernel_work kernel_work_of(const struct scalar_dag *d, int n_in)
 {
-    uint8_t level[NODES_MAX];
+    uint8_t level[NODES_MAX], waits[NODES_MAX] = {0};
     struct kernel_work work = {0, 0};
+    if (d->n_nodes <= NODES_MAX) {
+        for (int i = 0; i < d->n_nodes; i++) waits[i] = i != d->root;
+        scalar_find_waiting(d, NULL, waits);
+    }
     for (int i = 0; i < d->n_nodes && i < NODES_MAX; i++) {
         const struct scalar_node *n = &d->nodes[i];
         level[i] = (uint8_t)level_of(n, level, n_in);
-        if (!computes(d, n)) continue;
+        if (waits[i] || !computes(d, n)) continue;
         work.element += n->kind == SCALAR_REDUCE || level[i] == ELEMENT;
         work.row += n->kind != SCALAR_REDUCE && level[i] == ROW;
     }

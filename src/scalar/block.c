@@ -91,7 +91,7 @@ void scalar_eval_block(const struct scalar_dag *d, const void *const *in, void *
             else
                 value = slots + (size_t)p.slot[i] * SLOT_B;
             if (node->kind != SCALAR_PRIM || !node->n_args) continue;
-            enum scalar_class key = d->nodes[node->arg[node->code == PRIM_select ? 1 : 0]].cls;
+            enum scalar_class key = d->nodes[node->arg[prim_key_arg(node->code)]].cls;
             prim_spelling(node->code, key)->block(slots + (size_t)p.slot[i] * SLOT_B, arg, count);
         }
         memmove((char *)out + (size_t)at * root_B, value, (size_t)count * root_B);

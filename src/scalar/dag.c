@@ -174,7 +174,8 @@ static bool never_negative(const struct dag_builder *b, int node, int depth)
     case PRIM_abs: return true;
     case PRIM_mul: return n->arg[0] == n->arg[1];
     case PRIM_add: return never_negative(b, n->arg[0], depth - 1) && never_negative(b, n->arg[1], depth - 1);
-    case PRIM_select: return never_negative(b, n->arg[1], depth - 1) && never_negative(b, n->arg[2], depth - 1);
+    case PRIM_select:
+    case PRIM_rare: return never_negative(b, n->arg[1], depth - 1) && never_negative(b, n->arg[2], depth - 1);
     default: return false;
     }
 }
@@ -239,6 +240,7 @@ static int simplify(struct dag_builder *b, enum scalar_prim prim, int x, int y, 
         if (is_const(b, x, 0)) return y;
         return is_const(b, y, 0) ? x : -1;
     case PRIM_select:
+    case PRIM_rare:
         if (y == z) return y;
         if (is_const(b, x, 1)) return y;
         return is_const(b, x, 0) ? z : -1;
@@ -267,7 +269,7 @@ int dag_prim(struct dag_builder *b, enum scalar_prim prim, int x, int y, int z)
     if (arity == 0) return intern(b, &n);
     int same = simplify(b, prim, x, y, z);
     if (same >= 0) return same;
-    const struct prim_spelling *s = prim_spelling((uint16_t)prim, dag_class(b, prim == PRIM_select ? y : x));
+    const struct prim_spelling *s = prim_spelling((uint16_t)prim, dag_class(b, prim_chooses((uint16_t)prim) ? y : x));
     if (!s) {
         error_set(KILN_E_INTERNAL, "expression: %s does not take %s", scalar_prim_name((uint16_t)prim),
                   scalar_class_name(dag_class(b, x)));

@@ -67,7 +67,8 @@ static int prim_gradient(struct differ *f, int i, int k, int g, bool *none)
         int half = prim2(f, PRIM_mul, g, number(f, g, 0.5));
         return choose(f, wins, g, choose(f, prim2(f, PRIM_eq, mine, other), half, zero));
     }
-    case PRIM_select: return k == 1 ? choose(f, x, g, zero) : choose(f, x, zero, g);
+    case PRIM_select:
+    case PRIM_rare: return k == 1 ? choose(f, x, g, zero) : choose(f, x, zero, g);
     case PRIM_copysign: {
         if (k == 1) break;
         int same = prim2(f, PRIM_eq, prim2(f, PRIM_signbit, x, 0), prim2(f, PRIM_signbit, y, 0));

@@ -1,6 +1,6 @@
 // DAG to GLSL and C: one statement a node. How a primitive is spelled stands in prim.def; here are literals, types and
 // the substitution of arguments into a spelling.
-#include "scalar/prim.h"
+#include "scalar/rare.h"
 #include "base/dtype.h"
 #include <ctype.h>
 #include <float.h>
@@ -199,22 +199,83 @@ static void add_spelling(struct str *s, enum scalar_target target, const struct 
     }
 }
 
-static void add_statement(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e, int i)
+static void add_value(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e, int i)
 {
     const struct scalar_node *n = &d->nodes[i];
-    bool is_float = n->cls == CLASS_F32 || n->cls == CLASS_F64;
-    str_addf(s, "%s%s%s t%d = ", e->indent ? e->indent : "", e->target == TARGET_GLSL && is_float ? "precise " : "",
-             scalar_class_type(e->target, n->cls), i);
     if (n->kind == SCALAR_CONST) {
         add_literal(s, e->target, n);
+    } else if (n->kind == SCALAR_PRIM && n->code == PRIM_rare && e->usual) {
+        scalar_emit_ref(s, e->target, d, n->arg[2]);
     } else if (n->kind == SCALAR_PRIM && n->n_args) {
-        enum scalar_class key = d->nodes[n->arg[n->code == PRIM_select ? 1 : 0]].cls;
+        enum scalar_class key = d->nodes[n->arg[prim_key_arg(n->code)]].cls;
         const struct scalar_node *count = n->n_args == 2 ? &d->nodes[n->arg[1]] : NULL;
         add_spelling(s, e->target, d, n, prim_text(n->code, key, e->target, count));
     } else {
         e->leaf(s, d, i, e->user);
     }
+}
+
+static void add_declaration(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e, int i)
+{
+    enum scalar_class cls = d->nodes[i].cls;
+    bool precise = e->target == TARGET_GLSL && (cls == CLASS_F32 || cls == CLASS_F64);
+    str_addf(s, "%s%s%s t%d = ", e->indent ? e->indent : "", precise ? "precise " : "",
+             scalar_class_type(e->target, cls), i);
+}
+
+static void add_statement(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e, int i)
+{
+    add_declaration(s, d, e, i);
+    add_value(s, d, e, i);
     str_add(s, ";\n");
+}
+
+static bool is_in_scope(const struct scalar_emit *e, int i)
+{
+    return e->skip && e->skip[i];
+}
+
+// --- rare cases
+
+// Marks what node i stands on of what waits.
+static void mark_waiting(const struct scalar_dag *d, int i, const uint8_t *waits, uint8_t *mark)
+{
+    memset(mark, 0, (size_t)d->n_nodes);
+    mark[i] = 1;
+    for (; i >= 0; i--)
+        for (int k = 0; mark[i] && k < d->nodes[i].n_args; k++)
+            if (waits[d->nodes[i].arg[k]]) mark[d->nodes[i].arg[k]] = 1;
+}
+
+// The usual value, and a block that replaces it.
+static void add_rare(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e, int i, uint8_t *mark)
+{
+    const struct scalar_node *n = &d->nodes[i];
+    const char *indent = e->indent ? e->indent : "";
+    add_declaration(s, d, e, i);
+    scalar_emit_ref(s, e->target, d, n->arg[2]);
+    str_addf(s, ";\n%sif (", indent);
+    scalar_emit_ref(s, e->target, d, n->arg[0]);
+    str_add(s, ") {\n");
+    mark_waiting(d, n->arg[1], e->within, mark);
+    for (int k = 0; k <= n->arg[1]; k++)
+        if (mark[k] && !is_in_scope(e, k)) add_statement(s, d, e, k);
+    str_addf(s, "%st%d = ", indent, i);
+    scalar_emit_ref(s, e->target, d, n->arg[1]);
+    str_addf(s, ";\n%s}\n", indent);
+}
+
+static void find_waiting(const struct scalar_dag *d, const struct scalar_emit *e, const uint8_t *want)
+{
+    for (int i = 0; i < d->n_nodes; i++)
+        e->within[i] = want[i] && i != d->root && !is_in_scope(e, i) && !(e->read && e->read[i]);
+    scalar_find_waiting(d, NULL, e->within);
+}
+
+static bool waits_for(const struct scalar_dag *d, const struct scalar_emit *e, int i)
+{
+    const struct scalar_node *n = &d->nodes[i];
+    return n->kind == SCALAR_PRIM && n->code == PRIM_rare && e->within && e->within[n->arg[1]];
 }
 
 // Marks what the root needs: not beyond what is in scope, nor beyond a reduction, whose result the caller spells.
@@ -230,17 +291,22 @@ static void mark_needed(const struct scalar_dag *d, const struct scalar_emit *e,
 
 void scalar_emit(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e)
 {
-    uint8_t *needed = e->want ? NULL : calloc((size_t)d->n_nodes, 1);
-    if (!e->want && !needed) {
+    uint8_t *marks = calloc((size_t)d->n_nodes, 2);
+    if (!marks) {
         s->failed = true;
         return;
     }
-    if (needed) mark_needed(d, e, needed);
-    const uint8_t *want = e->want ? e->want : needed;
+    if (!e->want) mark_needed(d, e, marks);
+    const uint8_t *want = e->want ? e->want : marks;
+    if (e->within) find_waiting(d, e, want);
     for (int i = 0; i < d->n_nodes; i++) {
         // Constants stand in the expressions that use them; only a constant root needs a name.
         bool named = d->nodes[i].kind != SCALAR_CONST || i == d->root;
-        if (want[i] && named && !(e->skip && e->skip[i])) add_statement(s, d, e, i);
+        if (!want[i] || !named || is_in_scope(e, i) || (e->within && e->within[i])) continue;
+        if (waits_for(d, e, i))
+            add_rare(s, d, e, i, marks + d->n_nodes);
+        else
+            add_statement(s, d, e, i);
     }
-    free(needed);
+    free(marks);
 }

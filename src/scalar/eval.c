@@ -28,7 +28,7 @@ static union scalar_value node_value(const struct scalar_dag *d, int i, const un
     if (n->kind == SCALAR_INPUT) r = in[n->code];
     if (n->kind == SCALAR_LIB) r = lib_value(n, arg);
     if (n->kind == SCALAR_PRIM && n->n_args) {
-        enum scalar_class key = d->nodes[n->arg[n->code == PRIM_select ? 1 : 0]].cls;
+        enum scalar_class key = d->nodes[n->arg[prim_key_arg(n->code)]].cls;
         r = prim_spelling(n->code, key)->host(arg);
     }
     return r;

@@ -49,16 +49,31 @@
 // The value `y` of a logarithm of x, with the cases outside (0, inf).
 #define LOG_CASES(y) "x > 0 ? (x < inf ? " y " : x) : (x == 0 ? -inf : nan)"
 
-// Reduction for sin, cos, tan of f32, after Payne and Hanek: exact for every finite x, in 32-bit integers.
+// sin, cos, tan of f32: TRIG_NEAR_F32 up to 3200, TRIG_SPLIT_F32 beyond. They bind the quadrant (kn; q), the sine and
+// cosine of what is left of |x| (sn, cn; sr, cr).
+//
+// Near: n = rint(|x| * 2/pi) < 2^11 and pi/2 in parts of 13, 12 and 13 bits, so that n * part is exact, and a rest. The
+// first two differences are exact; the error of the third joins the rest, so that one rounding is left. These products
+// are no mads: a driver may join two of them.
+#define TRIG_SERIES_F32(z, r, sine, cosine)                                                                            \
+    sine " = mad(" r " * " z ", mad(mad(-0.000195181055, " z ", 0.00833218824), " z ", -0.166666552), " r ");"         \
+    cosine " = mad(" z " * " z ", mad(mad(2.4430643e-05, " z ", -0.00138873013), " z ", 0.0416666456),"                \
+    " mad(-0.5, " z ", 1));"
+#define TRIG_NEAR_F32                                                                                                  \
+    "ax = abs(x); tn = mad(ax, 0.636619772, 12582912); wn = tn - 12582912; kn = bits(tn);"                             \
+    "dn = (ax - wn * 1.57055664) - wn * 0.000239670277; pn = wn * 1.58906914e-08; en = dn - pn;"                       \
+    "rn = en + mad(wn, -2.56334407e-12, (dn - en) - pn); zn = rn * rn;"                                                \
+    TRIG_SERIES_F32("zn", "rn", "sn", "cn")
+// Far: after Payne and Hanek, exact for every finite x, in 32-bit integers.
 // |x| = m * 2^E with a 24-bit m. Only the bits of 2/pi that make m * 2^E * 2/pi differ modulo 4 matter: 96 of them,
 // from bit E - 1 on, are taken from a table of words (the first is 0, for |x| < 2^24; a chain of selects, since the
 // language has no arrays) and multiplied by m. p0:p1 is then the fraction of |x| / 2pi; its top bits, rounded, are the
 // quadrant q; the rest, made positive, times pi/2 is |r| <= pi/4. The product with pi/2 is exact in its leading part.
-// Binds q (i32), r, z = r^2 among others. Below pi/4 r is |x| itself.
+// Binds q (i32) among others.
 #define PIO2_WORD(a, b, c, d, e)                                                                                       \
     "wi == 0 ? i32(" a ") : wi == 1 ? i32(" b ") : wi == 2 ? i32(" c ") : wi == 3 ? i32(" d ") : i32(" e ");"
 #define TRIG_SPLIT_F32                                                                                                 \
-    "ax = abs(x); ix = bits(ax); at = (ix >> 23) - 120; wi = at >> 5; sh = at & 31; nsh = 31 - sh;"                    \
+    "ix = bits(ax); at = (ix >> 23) - 120; wi = at >> 5; sh = at & 31; nsh = 31 - sh;"                    \
     "m = (ix & 0x7fffff) | 0x800000;"                                                                                  \
     "wa = " PIO2_WORD("0", "0xa2f9836e", "0x4e441529", "0xfc2757d1", "0xf534ddc0")                                     \
     "wb = " PIO2_WORD("0xa2f9836e", "0x4e441529", "0xfc2757d1", "0xf534ddc0", "0xdb629599")                            \
@@ -68,24 +83,23 @@
     "vc = (wc << sh) | shru(shru(wd, 1), nsh);"                                                                        \
     "mb = m * vb; p1 = mb + umulhi(m, vc);"                                                                            \
     "p0 = m * va + umulhi(m, vb) + i32((p1 ^ 0x80000000) < (mb ^ 0x80000000));"                                        \
-    "small = ax < 0.785398185; q0 = shru(p0 + 0x20000000, 30); rest = p0 - (q0 << 30); sign = rest >> 31;"             \
+    "q = shru(p0 + 0x20000000, 30); rest = p0 - (q << 30); sign = rest >> 31;"                                         \
     "hi = rest ^ sign; lo = p1 ^ sign; uh = f32(hi & 0xfffc0000);"                                                     \
     "ul = f32(hi & 0x3ffff) + f32(shru(lo, 8)) * 5.9604644775390625e-8;"                                               \
     "ra = uh * 1.4629222278017551e-09 + (uh * -4.1485346e-15 + ul * 1.46291808e-9);"                                   \
-    "r = small ? ax : from_bits(bits(ra) ^ (sign & 0x80000000)); q = small ? i32(0) : q0; z = r * r;"                  \
-    "sr = r + r * z * ((-0.000195181055 * z + 0.00833218824) * z - 0.166666552);"                                      \
-    "cr = (1 - 0.5 * z) + z * z * ((2.4430643e-05 * z - 0.00138873013) * z + 0.0416666456);"
-#define TRIG_SERIES_F64                                                                                                \
-    "sr = r + r * z * (((((1.5896448827722658e-10 * z - 2.5050753083667672e-08) * z + 2.7557313667470536e-06) * z"     \
-    " - 0.00019841269829767207) * z + 0.0083333333333224183) * z - 0.16666666666666632);"                              \
-    "cr = (1 - 0.5 * z) + z * z * (((((-1.135844350260115e-11 * z + 2.0875700703153773e-09) * z"                       \
-    " - 2.7557314191765282e-07) * z + 2.4801587288946954e-05) * z - 0.0013888888888873303) * z"                        \
-    " + 0.041666666666666595);"
+    "r = from_bits(bits(ra) ^ (sign & 0x80000000)); z = r * r;" TRIG_SERIES_F32("z", "r", "sr", "cr")
+#define TRIG_SERIES_F64(z, r, sine, cosine)                                                                            \
+    sine " = mad(" r " * " z ", mad(mad(mad(mad(mad(1.5896448827722658e-10, " z ", -2.5050753083667672e-08), " z ","   \
+    " 2.7557313667470536e-06), " z ", -0.00019841269829767207), " z ", 0.0083333333333224183), " z ","                 \
+    " -0.16666666666666632), " r ");"                                                                                  \
+    cosine " = mad(" z " * " z ", mad(mad(mad(mad(mad(-1.135844350260115e-11, " z ", 2.0875700703153773e-09), " z ","  \
+    " -2.7557314191765282e-07), " z ", 2.4801587288946954e-05), " z ", -0.0013888888888873303), " z ","                \
+    " 0.041666666666666595), mad(-0.5, " z ", 1));"
 // f64: the same in 64-bit words. 192 bits of 2/pi come through five stages of selects, each of which moves the table by
 // half of what the one before did; products of 64 bits are made of halves. The remainder, 128 bits of a turn, becomes
 // the sum u + ue, so that it has all its digits also next to a multiple of pi/2, where most of the bits cancel.
 #define TRIG_SPLIT_F64                                                                                                 \
-    "ax = abs(x); ix = bits(ax); at = shru(ix, 52) - 1013; wi = shru(at, 6); sh = at & 63; nsh = 63 - sh;"             \
+    "ix = bits(ax); at = shru(ix, 52) - 1013; wi = shru(at, 6); sh = at & 63; nsh = 63 - sh;"             \
     "m = (ix & 0xfffffffffffff) | 0x10000000000000;"                                                                   \
     "t16 = (wi & 16) != 0; t8 = (wi & 8) != 0; t4 = (wi & 4) != 0; t2 = (wi & 2) != 0; t1 = (wi & 1) != 0;"            \
     "z0 = t16 ? i64(0x7527bac7ebe5f17b) : i64(0);"                                                                     \
@@ -114,7 +128,7 @@
     "mb = m * vb; p1 = mb + mh * ch + shru(mh * (vc & 0xffffffff), 32) + shru(ml * ch, 32);"                           \
     "p0 = m * va + (mh * bh + shru(ub, 32) + shru(tb, 32))"                                                            \
     " + i64((p1 ^ 0x8000000000000000) < (mb ^ 0x8000000000000000));"                                                   \
-    "small = ax < 0.78539816339744831; q0 = shru(p0 + 0x2000000000000000, 62); rest = p0 - (q0 << 62);"                \
+    "q = shru(p0 + 0x2000000000000000, 62); rest = p0 - (q << 62);"                                                    \
     "sign = rest >> 63; hi = rest ^ sign; lo = p1 ^ sign;"                                                             \
     "uh = (from_bits(shru(hi, 10) | 0x4330000000000000) - 4503599627370496) * 4503599627370496;"                       \
     "um = from_bits(((hi & 1023) << 42) | shru(lo, 22) | 0x4330000000000000) - 4503599627370496;"                      \
@@ -123,17 +137,16 @@
     "u1 = from_bits(bits(u) & 0xfffffffff8000000); u2 = u - u1;"                                                       \
     "ra = u1 * 7.744623748348094e-32"                                                                                  \
     " + (u2 * 7.74462382670789e-32 + (u1 * 7.835979592221012e-40 + ue * 7.74462382670789e-32));"                       \
-    "r = small ? ax : from_bits(bits(ra) ^ (sign & 0x8000000000000000)); q = small ? i64(0) : q0; z = r * r;"          \
-    TRIG_SERIES_F64
+    "r = from_bits(bits(ra) ^ (sign & 0x8000000000000000)); z = r * r;" TRIG_SERIES_F64("z", "r", "sr", "cr")
 
-// f64, for |x| <= 1e9 and at a third of the cost: n = rint(|x| * 2/pi) and pi/2 in parts of 22 bits, so that n * part
-// is exact up to n = 2^31. The differences are exact but for r3, whose error joins the next.
+// f64 up to 1e9, at a third of the cost: n = rint(|x| * 2/pi), pi/2 in parts of 22 bits, so that n * part is exact up
+// to n = 2^31. The differences are exact but for en, whose error joins the next.
 #define TRIG_NEAR_F64                                                                                                  \
-    "ax = abs(x); t = ax * 0.63661977236758134 + 6755399441055744; k = t - 6755399441055744; q = bits(t);"             \
-    "r2 = (ax - k * 1.570796012878418) - k * 3.139164164167596e-07; w3 = k * 6.2233719696699885e-14; r3 = r2 - w3;"    \
-    "r = ((r3 - (k * 2.0222659584103533e-21 - ((r2 - r3) - w3))) - k * 2.9038555403888538e-28)"                        \
-    " - k * 4.3359050650618903e-35;"                                                                                   \
-    "z = r * r;" TRIG_SERIES_F64
+    "ax = abs(x); tn = mad(ax, 0.63661977236758134, 6755399441055744); wn = tn - 6755399441055744; kn = bits(tn);"     \
+    "dn = (ax - wn * 1.570796012878418) - wn * 3.139164164167596e-07; pn = wn * 6.2233719696699885e-14;"               \
+    "en = dn - pn; ln = ((dn - en) - pn) - wn * 2.0222659584103533e-21;"                                               \
+    "rn = ((en + ln) - wn * 2.9038555403888538e-28) - wn * 4.3359050650618903e-35; zn = rn * rn;"                      \
+    TRIG_SERIES_F64("zn", "rn", "sn", "cn")
 
 // asin on [0, 1/2]: s + d, d = s * z * P(z), z = s^2; above, by the half angle. Binds s, d.
 #define ASIN_F32                                                                                                       \

@@ -157,7 +157,7 @@ static bool fold_weak(enum scalar_prim prim, const struct value *x, const struct
 static kiln_status apply_prim(struct scalar_parser *p, const char *at, enum scalar_prim prim, struct value *v,
                               struct value *out)
 {
-    int arity = prim_arity((uint16_t)prim), first = prim == PRIM_select ? 1 : 0;
+    int arity = prim_arity((uint16_t)prim), first = prim_key_arg((uint16_t)prim);
     enum scalar_class cls = CLASS_I64;
     const char *name = scalar_prim_name((uint16_t)prim);
     if (arity == 2 && v[0].weak && v[1].weak && fold_weak(prim, &v[0], &v[1], out)) return KILN_OK;

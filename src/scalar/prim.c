@@ -64,8 +64,8 @@ static bool host_fuses(void)
         r.res = (TYPE_OF_##res)(__VA_ARGS__);                                  \
         return r;                                                              \
     }
-#define SELECT(key)                                                            \
-    static union scalar_value host_select_##key(const union scalar_value v[3]) \
+#define SELECT(id, key)                                                        \
+    static union scalar_value host_##id##_##key(const union scalar_value v[3]) \
     {                                                                          \
         union scalar_value r = {.bits = 0};                                    \
         r.key = v[0].b ? v[1].key : v[2].key;                                  \
@@ -94,8 +94,8 @@ static bool host_fuses(void)
             r[i] = (TYPE_OF_##res)(__VA_ARGS__);                              \
         }                                                                     \
     }
-#define SELECT(key)                                                           \
-    static void block_select_##key(void *out, const void *const in[3], int n) \
+#define SELECT(id, key)                                                       \
+    static void block_##id##_##key(void *out, const void *const in[3], int n) \
     {                                                                         \
         const uint8_t *a = in[0];                                             \
         const STORED_AS_##key *b = in[1], *c = in[2];                         \
@@ -127,9 +127,9 @@ static const struct prim_spelling spellings[PRIM_COUNT][CLASS_COUNT] = {
 #define SPELL(id, key, res, glsl_, llvm_, ...) \
     [PRIM_##id][CLASS_OF_##key] = {            \
         true, CLASS_OF_##res, glsl_, llvm_, #__VA_ARGS__, host_##id##_##key, block_##id##_##key},
-#define SELECT(key)                                                                                        \
-    [PRIM_select][CLASS_OF_##key] = {true,        CLASS_OF_##key,    "a ? b : c",       "select(a, b, c)", \
-                                     "a ? b : c", host_select_##key, block_select_##key},
+#define SELECT(id, key)                                                                                  \
+    [PRIM_##id][CLASS_OF_##key] = {true,        CLASS_OF_##key,    "a ? b : c",       "select(a, b, c)", \
+                                   "a ? b : c", host_##id##_##key, block_##id##_##key},
 #define MAD(key)                                                                                        \
     [PRIM_mad][CLASS_OF_##key] = {                                                                      \
         true,           CLASS_OF_##key, "fma(a, b, c)", "mad(a, b, c)", "scalar_mad_" #key "(a, b, c)", \

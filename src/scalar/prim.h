@@ -14,7 +14,7 @@ enum scalar_prim {
     PRIM_COUNT
 };
 
-// A primitive at one class. `key` is the class of the arguments (of `select`: of the second and third).
+// A primitive at one class. `key` is the class of the arguments (of a choice: of the second and third).
 struct prim_spelling {
     bool present;
     enum scalar_class result;
@@ -22,6 +22,18 @@ struct prim_spelling {
     union scalar_value (*host)(const union scalar_value v[3]); // unused elements of v must be zero
     void (*block)(void *out, const void *const in[3], int n);  // over n elements, each stored in its class's type
 };
+
+// A choice between its second and third argument by the first.
+static inline bool prim_chooses(uint16_t prim)
+{
+    return prim == PRIM_select || prim == PRIM_rare;
+}
+
+// The argument whose class is the primitive's key.
+static inline int prim_key_arg(uint16_t prim)
+{
+    return prim_chooses(prim) ? 1 : 0;
+}
 
 // What computing a node costs; an addition is 1.
 static inline int scalar_node_steps(const struct scalar_node *n)

@@ -116,6 +116,11 @@ struct scalar_emit {
     void *user;
     const uint8_t *skip; // skip[i] != 0: node i is already in scope under its name (may be NULL)
     const uint8_t *want; // only nodes with want[i] != 0 are emitted (may be NULL: all that root needs)
+    bool usual;          // rare(c, a, b) is b: the caller knows that no element is a rare case
+    // GLSL: not NULL: what only rare cases need stands in a block of theirs, and within[i] is set where the name of
+    // node i does not leave one. read[i] != 0: more than nodes read node i (may be NULL: only the root).
+    uint8_t *within;
+    const uint8_t *read;
 };
 void scalar_emit(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e);
 // How an expression refers to a node after scalar_emit: its name, or the literal of a constant (constants get no name,

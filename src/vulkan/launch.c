@@ -372,6 +372,11 @@ static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, u
         plan_product(vk, l, &p);
         tile[0] = tile[1] = p.variant[2];
     }
+    if (info->by_rows) {
+        p.form.local = p.variant[2];
+        // Not on processors, which go both ways where fours may be had or not.
+        p.variant[3] = grid_is_small(&vk->owner->caps) ? 0 : vk_operands_fours(l);
+    }
     for (int i = 0; i < 3; i++) {
         if (l->extent[i] <= 0) return KILN_OK;
         groups[i] = ceil_div((uint64_t)l->extent[i], tile[i] ? tile[i] : 1);

@@ -66,6 +66,17 @@ bool vk_product_is_even(const struct launch *l, uint32_t tile)
 
 // --- four neighbours along the innermost dimension
 
+uint32_t vk_operands_fours(const struct launch *l)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < l->n_operands; i++) {
+        const struct launch_operand *o = &l->operands[i];
+        bool dense = !(o->flags & OPERAND_IMMEDIATE) && o->strides[l->rank - 1] == 1;
+        if (dense && takes_fours(l, o, l->rank - 1)) bits |= 1u << i;
+    }
+    return bits;
+}
+
 bool vk_operands_widen(const struct launch *l, uint32_t *splat)
 {
     int inner = l->rank - 1;

@@ -369,6 +369,8 @@ void vk_order(struct vk_device *vk, struct vk_recording *recording); // what fol
 uint32_t vk_product_operands(const struct launch *l);           // of a matrix product: the first variant of its kernel
 bool vk_product_is_even(const struct launch *l, uint32_t tile); // no tile and no slice goes beyond the sizes
 bool vk_operands_are_narrow(const struct launch *l);            // no offset is negative; in bytes all are below 2 GiB
+uint32_t vk_operands_fours(
+    const struct launch *l); // a bit an operand: four neighbours in the innermost dimension are one access
 // Whether four neighbours along the innermost dimension are one aligned access of each operand; *splat gets those that
 // stand still.
 bool vk_operands_widen(const struct launch *l, uint32_t *splat);

@@ -482,8 +482,8 @@ static int random_prim(struct fused_case *c, const int *nodes, int n)
     enum scalar_prim p = (enum scalar_prim)(case_random(c) % PRIM_rindex);
     int arg[3];
     for (int i = 0; i < 3; i++) arg[i] = nodes[case_random(c) % (unsigned)n];
-    int first = p == PRIM_select ? 1 : 0;
-    if (p == PRIM_select && dag_class(&c->b, arg[0]) != CLASS_BOOL) return -1;
+    int first = prim_key_arg((uint16_t)p);
+    if (first && dag_class(&c->b, arg[0]) != CLASS_BOOL) return -1;
     enum scalar_class key = dag_class(&c->b, arg[first]);
     for (int i = first; i < prim_arity((uint16_t)p); i++)
         if (dag_class(&c->b, arg[i]) != key) return -1;

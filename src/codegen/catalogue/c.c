@@ -9,6 +9,7 @@
 #include "scalar/reduce.h"
 #include "scalar/prim.h"
 #include <stdio.h>
+#include <string.h>
 
 enum form { FORM_POINTWISE, FORM_ROW, FORM_COL };
 
@@ -18,7 +19,9 @@ struct writer {
     struct c_plan plan;
     enum form form;
     bool second;          // of two positions that a loop takes at once
+    bool usual;           // no element is a rare case
     uint8_t *want, *skip; // n_nodes each
+    uint8_t *marks;       // 2 * n_nodes
 };
 
 static const char *const element_type[CLASS_COUNT] = {"float", "double", "int32_t", "int64_t", "uint8_t"};
@@ -76,8 +79,13 @@ static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user
 
 static void emit(struct writer *w, const char *indent)
 {
-    struct scalar_emit e = {
-        .target = TARGET_C, .indent = indent, .leaf = leaf, .user = w, .skip = w->skip, .want = w->want};
+    struct scalar_emit e = {.target = TARGET_C,
+                            .indent = indent,
+                            .leaf = leaf,
+                            .user = w,
+                            .skip = w->skip,
+                            .want = w->want,
+                            .usual = w->usual};
     scalar_emit(w->out, &w->k->dag, &e);
 }
 
@@ -525,8 +533,84 @@ static void open_function(struct writer *w, const char *type, const char *parame
     str_addf(w->out, "(%s)\n{\n", parameters);
 }
 
+// --- Pointwise form ---
+
+static void point_loop(struct writer *w, const char *indent, const char *from, const char *to, bool usual)
+{
+    char inner[24];
+    snprintf(inner, sizeof inner, "%s    ", indent);
+    str_addf(w->out, "#pragma omp simd\n%sfor (int64_t i = %s; i < %s; i++) {\n", indent, from, to);
+    w->usual = usual;
+    emit_elements(w, inner);
+    w->usual = false;
+    str_addf(w->out, "%sy[i] = ", inner);
+    emit_ref(w, w->k->dag.root);
+    str_addf(w->out, ";\n%s}\n", indent);
+}
+
+static bool is_rare(const struct writer *w, int node)
+{
+    const struct scalar_node *n = &w->k->dag.nodes[node];
+    return w->plan.element[node] && n->kind == SCALAR_PRIM && n->code == PRIM_rare;
+}
+
+// Leaves marked among the element values those that the marked nodes stand on in the usual case.
+static void keep_usual(struct writer *w, const uint8_t *marked)
+{
+    const struct scalar_dag *d = &w->k->dag;
+    memcpy(w->plan.element, marked, (size_t)d->n_nodes);
+    for (int i = d->n_nodes - 1; i >= 0; i--) {
+        const struct scalar_node *n = &d->nodes[i];
+        if (w->k->is_row[i]) w->plan.element[i] = 0;
+        for (int k = is_rare(w, i) ? 2 : 0; w->plan.element[i] && k < n->n_args; k++) w->plan.element[n->arg[k]] = 1;
+    }
+}
+
+// Whether some element of a block is a rare case, as `far`. A case that is rare by the value of another one is asked by
+// its usual value: where that is not its value, the other one is a rare case.
+static void find_rare(struct writer *w, uint8_t *marked)
+{
+    const struct scalar_dag *d = &w->k->dag;
+    memset(marked, 0, (size_t)d->n_nodes);
+    for (int i = 0; i < d->n_nodes; i++)
+        if (is_rare(w, i)) marked[d->nodes[i].arg[0]] = 1;
+    uint8_t *conditions = marked + d->n_nodes;
+    memcpy(conditions, marked, (size_t)d->n_nodes);
+    keep_usual(w, marked);
+    str_add(w->out, "        int32_t far = 0;\n#pragma omp simd reduction(| : far)\n"
+                    "        for (int64_t i = at; i < end; i++) {\n");
+    w->usual = true;
+    emit_elements(w, "            ");
+    w->usual = false;
+    for (int i = 0; i < d->n_nodes; i++)
+        if (conditions[i]) {
+            str_add(w->out, "            far |= ");
+            emit_ref(w, i);
+            str_add(w->out, ";\n");
+        }
+    str_add(w->out, "        }\n");
+}
+
+// Block by block, with the rare cases where there are some.
+static void point_blocks(struct writer *w)
+{
+    str_add(w->out, "    for (int64_t at = 0, end; at < n; at = end) {\n"
+                    "        end = at + 256 < n ? at + 256 : n;\n");
+    find_rare(w, w->marks);
+    str_add(w->out, "        if (far) {\n");
+    c_plan_pass(&w->plan, 0);
+    point_loop(w, "            ", "at", "end", false);
+    str_add(w->out, "            continue;\n        }\n");
+    memset(w->marks, 0, (size_t)w->k->dag.n_nodes);
+    w->marks[w->k->dag.root] = 1;
+    keep_usual(w, w->marks);
+    point_loop(w, "        ", "at", "end", true);
+    str_add(w->out, "    }\n");
+}
+
 static void pointwise(struct writer *w)
 {
+    bool rare = false;
     w->form = FORM_POINTWISE;
     open_function(w, "cpu_pointwise_fn", "int64_t n, const void *const *in, void *out, const uint64_t *scalars");
     c_plan_pass(&w->plan, 0);
@@ -534,11 +618,12 @@ static void pointwise(struct writer *w)
     emit_row(w, true, "    ");
     declare_inputs(w, "    ");
     str_addf(w->out, "    %s *y = out;\n    (void)in, (void)scalars;\n", element_type[w->k->out_cls]);
-    str_add(w->out, "#pragma omp simd\n    for (int64_t i = 0; i < n; i++) {\n");
-    emit_elements(w, "        ");
-    str_add(w->out, "        y[i] = ");
-    emit_ref(w, w->k->dag.root);
-    str_add(w->out, ";\n    }\n}\n\n");
+    for (int i = 0; i < w->k->dag.n_nodes; i++) rare = rare || is_rare(w, i);
+    if (rare)
+        point_blocks(w);
+    else
+        point_loop(w, "    ", "0", "n", false);
+    str_add(w->out, "}\n\n");
 }
 
 static void row(struct writer *w)
@@ -581,8 +666,9 @@ kiln_status c_kernel(struct str *out, const struct kernel *k)
     size_t n = (size_t)k->dag.n_nodes;
     kiln_status status = c_plan_make(&a, k, &w.plan);
     if (!status) {
-        w.want = arena_alloc(&a, 2 * n);
+        w.want = arena_alloc(&a, 4 * n);
         w.skip = w.want ? w.want + n : NULL;
+        w.marks = w.want ? w.want + 2 * n : NULL;
         status = w.want ? KILN_OK : error_pending;
     }
     if (!status && k->kind == KERNEL_POINTWISE) {

@@ -5,7 +5,8 @@
 // unless that costs more than reading it back: then the first pass that computes it keeps it.
 #include "codegen/catalogue/c_plan.h"
 #include "fuse/loops.h"
-#include "scalar/prim.h"
+#include "scalar/rare.h"
+#include <string.h>
 
 enum { WORTH_KEEPING = 8 }; // arithmetic steps; fewer are done again
 
@@ -76,13 +77,16 @@ static bool is_worth_keeping(void *user, int node)
     return true;
 }
 
-static void add_up_cost(struct c_plan *p)
+static void add_up_cost(struct c_plan *p, uint8_t *waits)
 {
+    memset(waits, 1, (size_t)p->k->dag.n_nodes);
+    waits[p->k->dag.root] = 0;
+    scalar_find_waiting(&p->k->dag, NULL, waits);
     for (int pass = 0; pass <= p->k->n_stages; pass++) {
         c_plan_pass(p, pass);
         p->cost++;
         for (int i = 0; i < p->k->dag.n_nodes; i++)
-            if (p->element[i]) p->cost += scalar_node_steps(&p->k->dag.nodes[i]);
+            if (p->element[i] && !waits[i]) p->cost += scalar_node_steps(&p->k->dag.nodes[i]);
     }
 }
 
@@ -112,6 +116,6 @@ kiln_status c_plan_make(struct arena *a, const struct kernel *k, struct c_plan *
     TRY(find_reductions(out));
     struct keeper keeper = {.p = out, .first = masks + 4 * n, .mark = masks + 5 * n};
     fused_choose_kept(k->loops, is_worth_keeping, &keeper, keeper.first, out->element, out->kept);
-    add_up_cost(out);
+    add_up_cost(out, keeper.mark);
     return KILN_OK;
 }

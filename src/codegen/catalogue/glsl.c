@@ -17,7 +17,7 @@
 struct writer {
     struct str *out;
     const struct kernel *k;
-    uint8_t *known, *want; // n_nodes each
+    uint8_t *known, *want, *within; // n_nodes each
 };
 
 static const char *const vector[CLASS_COUNT] = {"vec4", "dvec4", "ivec4", "i64vec4", "bvec4"};
@@ -73,6 +73,7 @@ static void emit_wanted(struct writer *w, const char *indent)
     want_arguments(w);
     struct scalar_emit e = {
         .target = TARGET_GLSL, .indent = indent, .leaf = leaf, .user = w, .skip = w->known, .want = w->want};
+    if (w->k->kind == KERNEL_POINTWISE) e.within = w->within;
     scalar_emit(w->out, d, &e);
 }
 
@@ -355,9 +356,9 @@ static void add_row_main(struct writer *w)
 kiln_status glsl_kernel(struct str *out, const struct kernel *k)
 {
     size_t n = (size_t)k->dag.n_nodes;
-    uint8_t *marks = calloc(n, 2);
+    uint8_t *marks = calloc(n, 3);
     if (!marks) return error_set(KILN_E_MEMORY, "out of memory for kernel %s", k->name);
-    struct writer w = {.out = out, .k = k, .known = marks, .want = marks + n};
+    struct writer w = {.out = out, .k = k, .known = marks, .want = marks + n, .within = marks + 2 * n};
     add_head(&w);
     if (k->kind == KERNEL_ROW) {
         add_row_main(&w);

@@ -15,8 +15,10 @@ struct glsl_emitter {
     uint8_t *known;  // its name is in scope, outside of loops over elements
     uint8_t *local;  // ... or inside the loop that is being written
     uint8_t *want;
-    uint8_t *early; // a loop over elements stands on it
-    uint8_t *kept;  // 1 + the pass that hands its value on to later ones; 0: none does
+    uint8_t *early;  // a loop over elements stands on it
+    uint8_t *kept;   // 1 + the pass that hands its value on to later ones; 0: none does
+    uint8_t *read;   // more than nodes read it
+    uint8_t *within; // its name does not leave the block of a rare case
 };
 
 // `indent` and four spaces more.

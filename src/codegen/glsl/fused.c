@@ -309,7 +309,7 @@ static void add_main(struct glsl_emitter *e)
 static uint8_t *begin(struct glsl_emitter *e, const struct fused_kernel *k, struct str *text)
 {
     size_t n = (size_t)k->dag.n_nodes;
-    uint8_t *marks = calloc(n ? n : 1, 6);
+    uint8_t *marks = calloc(n ? n : 1, 8);
     if (!marks) {
         error_set(KILN_E_MEMORY, "out of memory for kernel %s", k->name);
         return NULL;
@@ -322,8 +322,13 @@ static uint8_t *begin(struct glsl_emitter *e, const struct fused_kernel *k, stru
                                .local = marks + 2 * n,
                                .want = marks + 3 * n,
                                .kept = marks + 4 * n,
-                               .early = marks + 5 * n};
+                               .early = marks + 5 * n,
+                               .read = marks + 6 * n,
+                               .within = marks + 7 * n};
     glsl_mark_kept(k, e->local, e->want, e->kept);
+    for (int i = 0; i < k->dag.n_nodes; i++) e->read[i] = e->kept[i] != 0;
+    for (int i = 0; i < k->n_out; i++) e->read[k->out[i].node] = 1;
+    for (int i = 0; i < k->n_checks; i++) e->read[k->checks[i]] = 1;
     return marks;
 }
 

@@ -145,10 +145,16 @@ void glsl_emit_wanted(struct glsl_emitter *e, const char *indent, uint8_t *known
     }
     struct scalar_dag rootless = *d;
     rootless.root = -1;
-    struct scalar_emit emit = {
-        .target = TARGET_GLSL, .indent = indent, .leaf = leaf, .user = e, .skip = known, .want = e->want};
+    struct scalar_emit emit = {.target = TARGET_GLSL,
+                               .indent = indent,
+                               .leaf = leaf,
+                               .user = e,
+                               .skip = known,
+                               .want = e->want,
+                               .within = e->within,
+                               .read = e->read};
     scalar_emit(e->out, &rootless, &emit);
-    for (int i = 0; i < d->n_nodes; i++) known[i] |= e->want[i];
+    for (int i = 0; i < d->n_nodes; i++) known[i] |= e->want[i] && !e->within[i];
 }
 
 // --- places ---
