@@ -101,7 +101,7 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
     struct tile t = tile_choose(caps, &w);
     f->tile_m = f->tile_n = t.size;
     f->run = t.run;
-    f->lanes = tile_local(t);
+    f->lanes = tile_local(TILE_PRODUCT, t);
     f->rows = f->chunk = 1;
     choose_fours(k, f);
 }
