@@ -94,3 +94,4 @@ kiln_status group_find_attention(struct fuser *f);
 // --- group_order.c: the steps ---
 
 kiln_status group_order(struct fuser *f);
+bool group_is_kernel_alone(const struct fuser *f, int32_t root); // though it is one unit

@@ -107,7 +107,7 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
     struct tile t = tile_choose(caps, &w);
     f->tile_m = f->tile_n = t.size;
     f->run = t.run;
-    f->lanes = tile_local(t);
+    f->lanes = tile_local(TILE_PRODUCT, t);
     f->rows = f->chunk = 1;
     if (w.cls == CLASS_F32 && is_f16(k, k->product.a) && is_f16(k, k->product.b) && caps->matrix) {
         f->matrix = caps->matrix;
