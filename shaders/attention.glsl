@@ -6,6 +6,8 @@
 //     x_value(x, m, n, score)                                 what the softmax is taken of
 //     e_value(x, peak)                                        exp(x - peak)
 //     store_result(c, m, d, v)                                what becomes of a result
+//     N_END(a, m0)                where n ends for the tile; the size of n where it is not said
+//     STORE_STATS(c, m, peak, total), STORE_FOUR(c, m, d, d_size, four)    instead of store_result, four at a time
 //     Q_ALONG, K_ALONG            whether neighbours along k are nearer in memory than those along m or n
 // and, where four neighbours along that way, of v along d, are one access,
 //     Q_FOUR(q, m, k), K_FOUR(k, n, k), V_FOUR(v, n, d)       four elements, inside the sizes
@@ -17,16 +19,24 @@
 // each step: acc = sum of exp(x - peak) * v and total = sum of exp(x - peak) over all n so far. A row that has only
 // seen -infinity is relative to 0, so that nothing becomes NaN; its total stays 0, and 0 / 0 is what a softmax of
 // nothing else gives.
-const uint Q = N_LOCAL == 64 ? 2 : 1, SIDE = 16 / Q;
+const uint Q = N_LOCAL == 64 ? 2 : 1, SIDE = 16 / Q, ROWS = 4 * Q;
 const uint TILE = 64, DEPTH = 16, UNITS = TILE / 4, PITCH = UNITS + 1, PARTS = N_LOCAL / TILE;
 const uint V_UNITS = WIDTH / 4, V_PITCH = V_UNITS + 1, V_DEPTH = WIDTH > 128 ? 8 : 16, BLOCKS = V_UNITS / SIDE;
 const uint FETCH = DEPTH * UNITS / N_LOCAL, RUN = Q == 2 ? 1 : 8;   // RUN: steps of n without a loop
-const uint SLICES = max(2 * DEPTH * PITCH, V_DEPTH * V_PITCH);
+const uint V_RUN = RUN == 8 && WIDTH == 128 ? V_DEPTH : RUN;
+const uint SLICES = 2 * DEPTH * PITCH > V_DEPTH * V_PITCH ? 2 * DEPTH * PITCH : V_DEPTH * V_PITCH;
 #define LOWEST uintBitsToFloat(0xff800000u)
 
 shared vec4 slices[SLICES];        // of q and k, then of v
 shared vec4 weights[TILE * PITCH]; // [n][m / 4]: x, then exp(x - peak)
 shared float partial[N_LOCAL];     // of rows, by parts of n
+
+#ifndef N_END
+#define N_END(a, m0) a.n_size
+#endif
+#ifndef V_INSIDE
+#define V_INSIDE(a, d) (WIDTH <= (a).d_size)
+#endif
 
 struct attention { uint m_size, n_size, k_size, d_size; };
 
@@ -90,7 +100,7 @@ void fill_v(const v_side s, const attention a, const uint n0)
         uint d = t % V_UNITS * 4, n = t / V_UNITS;
         vec4 v = vec4(0);
 #ifdef V_FOUR
-        if (V_FOURS && n0 + V_DEPTH <= a.n_size && WIDTH <= a.d_size) {
+        if (V_FOURS && n0 + V_DEPTH <= a.n_size && V_INSIDE(a, d)) {
             slices[n * V_PITCH + d / 4] = V_FOUR(s, n0 + n, d);
             continue;
         }
@@ -101,7 +111,7 @@ void fill_v(const v_side s, const attention a, const uint n0)
     }
 }
 
-void put_weights(const vec4 x[4 * Q][Q], const uint tx, const uint ty)
+void put_weights(const vec4 x[ROWS][Q], const uint tx, const uint ty)
 {
     [[unroll]] for (uint i = 0; i < Q; i++)
         [[unroll]] for (uint j = 0; j < Q; j++)
@@ -138,7 +148,7 @@ void attend(const q_side q, const k_side k, const x_side xs, const v_side v, con
             const uint m0)
 {
     uint tx = gl_LocalInvocationIndex % SIDE, ty = gl_LocalInvocationIndex / SIDE;
-    vec4 acc[4 * Q][BLOCKS];
+    vec4 acc[ROWS][BLOCKS];
     float peak[4 * Q], total[4 * Q];
     [[unroll]] for (uint i = 0; i < 4 * Q; i++) {
         peak[i] = LOWEST;
@@ -146,8 +156,8 @@ void attend(const q_side q, const k_side k, const x_side xs, const v_side v, con
         [[unroll]] for (uint j = 0; j < BLOCKS; j++) acc[i][j] = vec4(0);
     }
 
-    for (uint n0 = 0; n0 < a.n_size; n0 += TILE) {
-        vec4 x[4 * Q][Q];
+    for (uint n0 = 0; n0 < N_END(a, m0); n0 += TILE) {
+        vec4 x[ROWS][Q];
         [[unroll]] for (uint i = 0; i < 4 * Q; i++) [[unroll]] for (uint j = 0; j < Q; j++) x[i][j] = vec4(0);
         for (uint k0 = 0; k0 < a.k_size; k0 += DEPTH) {
             barrier();
@@ -188,9 +198,9 @@ void attend(const q_side q, const k_side k, const x_side xs, const v_side v, con
             barrier();
             fill_v(v, a, n0 + n1);
             barrier();
-            for (uint s0 = 0; s0 < V_DEPTH; s0 += RUN) {
+            for (uint s0 = 0; s0 < V_DEPTH; s0 += V_RUN) {
                 uint w_at = (n1 + s0) * PITCH + ty, v_at = s0 * V_PITCH + tx;
-                [[unroll]] for (uint s = 0; s < RUN; s++) {
+                [[unroll]] for (uint s = 0; s < V_RUN; s++) {
                     vec4 w[Q];
                     [[unroll]] for (uint i = 0; i < Q; i++) w[i] = weights[w_at + s * PITCH + i * SIDE];
                     [[unroll]] for (uint j = 0; j < BLOCKS; j++) {
@@ -213,11 +223,20 @@ void attend(const q_side q, const k_side k, const x_side xs, const v_side v, con
             all = total[s];
             [[unroll]] for (uint j = 0; j < BLOCKS; j++) row[j] = acc[s][j];
         }
+#ifdef STORE_STATS
+        float most = peak[0];
+        [[unroll]] for (uint s = 1; s < 4 * Q; s++) if (s == i) most = peak[s];
+        if (tx == 0) STORE_STATS(c, m, most, all);
+#endif
+#ifdef STORE_FOUR
+        [[unroll]] for (uint j = 0; j < BLOCKS; j++) STORE_FOUR(c, m, 4 * (tx + j * SIDE), a.d_size, row[j] / all);
+#else
         [[dont_unroll]] for (uint t = 0; t < 4 * BLOCKS; t++) {
             uint d = 4 * (tx + t / 4 * SIDE) + t % 4;
             vec4 four = row[0];
             [[unroll]] for (uint j = 1; j < BLOCKS; j++) if (t / 4 == j) four = row[j];
             if (d < a.d_size) store_result(c, m, d, four[t % 4] / all);
         }
+#endif
     }
 }

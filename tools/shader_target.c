@@ -136,6 +136,28 @@ static void set_product(struct constants *c, const char *dtype)
     set(c, FIRST_VARIANT + 3, 1);
 }
 
+// Of f16, for matrices of 16 x 16 and subgroups of 64.
+static void set_matrices(struct constants *c)
+{
+    for (uint32_t i = 0; i < 3; i++) set(c, FIRST_OPERAND + i, 6);
+    set_product(c, "f32");
+    set(c, FIRST_VARIANT + 1, 16);
+    set(c, FIRST_VARIANT + 3, 1 | 64 << 1);
+}
+
+// Heads of 64 without a mask, row-major; of gradients, those by keys and values. Sizes and bits as in
+// shaders/attention_sides.glsl.
+static void set_attention(struct constants *c, bool gradients)
+{
+    set(c, LOCAL, 256);
+    set(c, RANK, 4);
+    set(c, FIRST_OPERAND + 3, 256); // no mask
+    set(c, FIRST_VARIANT, 64);
+    set(c, FIRST_VARIANT + 1, gradients ? 23 : 16);
+    set(c, FIRST_VARIANT + 2, 256);
+    set(c, FIRST_VARIANT + 3, 1023);
+}
+
 // Large dense tensors on a GPU of many lanes.
 static void set_form(struct constants *c, const kiln_kernel_info *k)
 {
@@ -158,6 +180,7 @@ static void set_form(struct constants *c, const kiln_kernel_info *k)
     } else {
         for (uint32_t i = 0; i < 4; i++) set(c, FIRST_VARIANT + i, 0);
         if (!strcmp(k->row, "matmul")) set_product(c, k->dtype);
+        if (!strcmp(k->row, "matmul_matrices")) set_matrices(c);
     }
 }
 
@@ -169,6 +192,8 @@ bool target_show_kernel(const struct target_request *r, size_t kernel, const cha
     if (text) {
         set_form(&c, &k);
         set_operands(&c, &k, text);
+        if (!strcmp(k.row, "attention_tiles")) set_attention(&c, false);
+        if (!strcmp(k.row, "attention_grad_tiles")) set_attention(&c, true);
     }
     free(text);
     for (size_t i = 0; i < r->n_constants; i++) set(&c, r->constants[i].id, r->constants[i].value);

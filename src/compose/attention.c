@@ -1,9 +1,9 @@
 // Attention, of whole sequences and of new places behind a cache.
 //
-// On the CPU it is flash_attention, where that can do it. Else it is said as the two products with a softmax between
-// that fusion looks for (fuse/attention.c). Where queries share the heads of keys, these get an axis more, over which
-// the keys are broadcast; of single queries that axis takes the place of the queries', so that the products are of
-// matrices.
+// On the CPU and on GPUs it is flash_attention, where that can do it. Else it is said as the two products with a
+// softmax between that fusion looks for (fuse/attention.c). Where queries share the heads of keys, these get an axis
+// more, over which the keys are broadcast; of single queries that axis takes the place of the queries', so that the
+// products are of matrices.
 #include "compose/composite.h"
 
 #include <math.h>
@@ -101,12 +101,17 @@ static bool is_float(kiln_tensor *t)
     return dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F32 || dtype == KILN_F64;
 }
 
+static bool is_f64(kiln_tensor *t)
+{
+    return kiln_tensor_dtype(t) == KILN_F64;
+}
+
 static bool is_empty(kiln_tensor *t)
 {
     return kiln_dim(t, -1) == 0 || kiln_dim(t, -2) == 0;
 }
 
-// Several queries on the CPU. One alone is two products of a vector, whose scores are few.
+// Several queries. One alone is two products of a vector, whose scores are few.
 static bool goes_by_blocks(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *mask, const struct heads *h,
                            const kiln_attention_opts *o)
 {
@@ -114,7 +119,10 @@ static bool goes_by_blocks(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_
     if (h->length == 1 || o->dropout > 0 || o->softcap > 0) return false;
     if (!is_float(q) || !is_float(k) || !is_float(v) || is_empty(q) || is_empty(k) || is_empty(v)) return false;
     if (mask && kiln_tensor_dtype(mask) != KILN_BOOL && !is_float(mask)) return false;
-    return !kiln_device_get_info(kiln_tensor_device(q), &info) && !strcmp(info.kind, "cpu");
+    if (kiln_device_get_info(kiln_tensor_device(q), &info)) return false;
+    if (!strcmp(info.kind, "cpu")) return true;
+    // GPUs compute exponentials in f32 alone; a processor that plays one makes scores as fast as it makes them again.
+    return !info.software && !is_f64(q) && !is_f64(k) && !is_f64(v) && !(mask && is_f64(mask));
 }
 
 static kiln_tensor *by_blocks(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *mask, double scale,

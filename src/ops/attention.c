@@ -3,19 +3,9 @@
 // Launch: the space is [batch..., L, E] of the result. Strides of an operand are those of the batch, 0 where it is
 // broadcast, and then its own two. Scalars: L S D E, whether it is causal, the bits of the scale as f64, whether there
 // is a mask. flash_attention: q, k, v, mask (immediate 0 when absent), y, stats. flash_attention_backward: q, k, v,
-// mask, y, stats, dy, dq, dk, dv.
-#include "ops/family.h"
+// mask, y, stats, dy, dq, dk, dv. GPUs have kernels of their own: see attention_tiles.c.
+#include "ops/attention.h"
 #include <math.h>
-
-enum { STATS = 2 }; // of a query: the exponent of its largest weight, to base 2, and the sum of weights relative to it
-
-struct heads {
-    int64_t l, s, d, e;
-    bool causal;
-    double scale;
-    const struct view *mask; // NULL: none
-    struct type batch;
-};
 
 static struct type batch_of(const struct type *t)
 {
@@ -34,7 +24,7 @@ static kiln_status add_batch(const struct op_call *c, int in, struct type *batch
     return KILN_OK;
 }
 
-static kiln_status check_sizes(const struct op_call *c, const struct heads *h)
+static kiln_status check_sizes(const struct op_call *c, const struct attention_sizes *h)
 {
     const struct type *q = c->in[0], *k = c->in[1], *v = c->in[2];
     if (h->d != k->dims[k->rank - 1])
@@ -49,7 +39,7 @@ static kiln_status check_sizes(const struct op_call *c, const struct heads *h)
     return KILN_OK;
 }
 
-static kiln_status check_mask(const struct op_call *c, int in, const struct heads *h)
+static kiln_status check_mask(const struct op_call *c, int in, const struct attention_sizes *h)
 {
     const struct type *mask = c->in[in];
     struct type scores = h->batch, all;
@@ -63,20 +53,20 @@ static kiln_status check_mask(const struct op_call *c, int in, const struct head
 }
 
 // `opts`: the first attribute; `mask`: its input.
-static kiln_status read_heads(const struct op_call *c, int causal, int scale, int mask, struct heads *h)
+static kiln_status read_heads(const struct op_call *c, int causal, int scale, int mask, struct attention_sizes *h)
 {
     for (int i = 0; i < 3; i++)
         if (c->in[i]->rank < 2 || dtype_kind_of[c->in[i]->dtype] != KIND_FLOAT)
             return op_fail(c, c->in[i]->rank < 2 ? KILN_E_SHAPE : KILN_E_DTYPE, "takes matrices of floats, %s is %s",
                            c->op->in_names[i], type_string(c->in[i]).s);
     const struct type *q = c->in[0], *k = c->in[1], *v = c->in[2];
-    *h = (struct heads){.l = q->dims[q->rank - 2],
-                        .s = k->dims[k->rank - 2],
-                        .d = q->dims[q->rank - 1],
-                        .e = v->dims[v->rank - 1],
-                        .causal = attr_int(c, causal) != 0,
-                        .scale = attr_float(c, scale),
-                        .batch = batch_of(q)};
+    *h = (struct attention_sizes){.l = q->dims[q->rank - 2],
+                                  .s = k->dims[k->rank - 2],
+                                  .d = q->dims[q->rank - 1],
+                                  .e = v->dims[v->rank - 1],
+                                  .causal = attr_int(c, causal) != 0,
+                                  .scale = attr_float(c, scale),
+                                  .batch = batch_of(q)};
     if (h->scale == 0) h->scale = 1 / sqrt(h->d > 0 ? (double)h->d : 1);
     TRY(check_sizes(c, h));
     TRY(add_batch(c, 1, &h->batch));
@@ -86,7 +76,7 @@ static kiln_status read_heads(const struct op_call *c, int causal, int scale, in
     return check_mask(c, mask, h);
 }
 
-static struct type matrices(const struct heads *h, unsigned dtype, int64_t rows, int64_t columns)
+struct type attention_matrices(const struct attention_sizes *h, unsigned dtype, int64_t rows, int64_t columns)
 {
     struct type t = {.dtype = (uint8_t)dtype, .rank = h->batch.rank};
     memcpy(t.dims, h->batch.dims, sizeof t.dims);
@@ -109,55 +99,55 @@ static kiln_status dtype_of_all(const struct op_call *c, int mask, uint8_t *dtyp
 
 kiln_status infer_flash_attention(struct op_call *c)
 {
-    struct heads h;
+    struct attention_sizes h;
     uint8_t dtype;
     TRY(read_heads(c, AT_flash_attention_causal, AT_flash_attention_scale, 3, &h));
     TRY(dtype_of_all(c, 3, &dtype));
-    c->out[0] = matrices(&h, dtype, h.l, h.e);
-    c->out[1] = matrices(&h, dtype == KILN_F64 ? KILN_F64 : KILN_F32, h.l, STATS);
+    c->out[0] = attention_matrices(&h, dtype, h.l, h.e);
+    c->out[1] = attention_matrices(&h, dtype == KILN_F64 ? KILN_F64 : KILN_F32, h.l, STATS);
     return KILN_OK;
 }
 
 kiln_status infer_flash_attention_backward(struct op_call *c)
 {
-    struct heads h;
+    struct attention_sizes h;
     uint8_t dtype;
     TRY(read_heads(c, AT_flash_attention_backward_causal, AT_flash_attention_backward_scale, 6, &h));
     TRY(dtype_of_all(c, 6, &dtype));
-    struct type y = matrices(&h, dtype, h.l, h.e), stats = matrices(&h, dtype, h.l, STATS);
+    struct type y = attention_matrices(&h, dtype, h.l, h.e), stats = attention_matrices(&h, dtype, h.l, STATS);
     for (int i = 3; i < 6; i++) {
         const struct type *want = i == 4 ? &stats : &y;
         if (type_same_shape(c->in[i], want)) continue;
         return op_fail(c, KILN_E_SHAPE, "%s is %s, flash_attention gives %s", c->op->in_names[i],
                        type_string(c->in[i]).s, type_string(want).s);
     }
-    c->out[0] = matrices(&h, dtype, h.l, h.d);
-    c->out[1] = matrices(&h, dtype, h.s, h.d);
-    c->out[2] = matrices(&h, dtype, h.s, h.e);
+    c->out[0] = attention_matrices(&h, dtype, h.l, h.d);
+    c->out[1] = attention_matrices(&h, dtype, h.s, h.d);
+    c->out[2] = attention_matrices(&h, dtype, h.s, h.e);
     return KILN_OK;
 }
 
-static kiln_status operand(struct launch *l, const struct heads *h, const struct view *v, int64_t rows, int64_t columns,
-                           bool write)
+kiln_status attention_operand(struct launch *l, const struct attention_sizes *h, const struct view *v, int64_t rows,
+                              int64_t columns, bool write)
 {
-    struct type t = matrices(h, v->dtype, rows, columns);
+    struct type t = attention_matrices(h, v->dtype, rows, columns);
     struct view all;
     TRY(view_expand(v, t.rank, t.dims, &all));
     launch_operand(l, &all, all.strides, write);
     return KILN_OK;
 }
 
-static kiln_status launch_of(const struct op_call *c, struct lowering *lo, int family, const struct heads *h,
+static kiln_status launch_of(const struct op_call *c, struct lowering *lo, int family, const struct attention_sizes *h,
                              struct launch *l)
 {
-    struct type space = matrices(h, KILN_F32, h->l, h->e);
+    struct type space = attention_matrices(h, KILN_F32, h->l, h->e);
     struct view none = view_number(0);
     launch_init(l, lo, kernel_of(family, dtype_class(c->out[0].dtype)), space.rank, space.dims);
-    TRY(operand(l, h, &c->vin[0], h->l, h->d, false));
-    TRY(operand(l, h, &c->vin[1], h->s, h->d, false));
-    TRY(operand(l, h, &c->vin[2], h->s, h->e, false));
+    TRY(attention_operand(l, h, &c->vin[0], h->l, h->d, false));
+    TRY(attention_operand(l, h, &c->vin[1], h->s, h->d, false));
+    TRY(attention_operand(l, h, &c->vin[2], h->s, h->e, false));
     if (h->mask)
-        TRY(operand(l, h, h->mask, h->l, h->s, false));
+        TRY(attention_operand(l, h, h->mask, h->l, h->s, false));
     else
         launch_operand(l, &none, NULL, false);
     const int64_t scalars[] = {h->l, h->s, h->d, h->e, h->causal, (int64_t)bits_f64(h->scale), h->mask != NULL};
@@ -167,20 +157,21 @@ static kiln_status launch_of(const struct op_call *c, struct lowering *lo, int f
 
 kiln_status lower_flash_attention(const struct op_call *c, struct lowering *lo)
 {
-    struct heads h;
+    struct attention_sizes h;
     struct launch l;
     TRY(read_heads(c, AT_flash_attention_causal, AT_flash_attention_scale, 3, &h));
     if (type_numel(&c->out[1]) == 0) return KILN_OK;
     if (h.e == 0) return lower_fill(lo, 0, &c->vout[1]);
+    if (attention_has_tiles(c, lo)) return attention_lower_tiles(c, lo, &h);
     TRY(launch_of(c, lo, FAMILY_flash_attention, &h, &l));
-    TRY(operand(&l, &h, &c->vout[0], h.l, h.e, true));
-    TRY(operand(&l, &h, &c->vout[1], h.l, STATS, true));
+    TRY(attention_operand(&l, &h, &c->vout[0], h.l, h.e, true));
+    TRY(attention_operand(&l, &h, &c->vout[1], h.l, STATS, true));
     return lo->launch(lo, &l);
 }
 
 kiln_status lower_flash_attention_backward(const struct op_call *c, struct lowering *lo)
 {
-    struct heads h;
+    struct attention_sizes h;
     struct launch l;
     TRY(read_heads(c, AT_flash_attention_backward_causal, AT_flash_attention_backward_scale, 6, &h));
     // Where keys have no width weights are equal, and values have gradients all the same.
@@ -189,12 +180,13 @@ kiln_status lower_flash_attention_backward(const struct op_call *c, struct lower
             if (type_numel(&c->out[i])) TRY(lower_fill(lo, 0, &c->vout[i]));
         return KILN_OK;
     }
+    if (attention_has_tiles(c, lo)) return attention_lower_gradients(c, lo, &h);
     TRY(launch_of(c, lo, FAMILY_flash_attention_backward, &h, &l));
-    TRY(operand(&l, &h, &c->vin[3], h.l, h.e, false));
-    TRY(operand(&l, &h, &c->vin[4], h.l, STATS, false));
-    TRY(operand(&l, &h, &c->vin[5], h.l, h.e, false));
-    TRY(operand(&l, &h, &c->vout[0], h.l, h.d, true));
-    TRY(operand(&l, &h, &c->vout[1], h.s, h.d, true));
-    TRY(operand(&l, &h, &c->vout[2], h.s, h.e, true));
+    TRY(attention_operand(&l, &h, &c->vin[3], h.l, h.e, false));
+    TRY(attention_operand(&l, &h, &c->vin[4], h.l, STATS, false));
+    TRY(attention_operand(&l, &h, &c->vin[5], h.l, h.e, false));
+    TRY(attention_operand(&l, &h, &c->vout[0], h.l, h.d, true));
+    TRY(attention_operand(&l, &h, &c->vout[1], h.s, h.d, true));
+    TRY(attention_operand(&l, &h, &c->vout[2], h.s, h.e, true));
     return lo->launch(lo, &l);
 }

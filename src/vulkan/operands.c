@@ -57,14 +57,23 @@ uint32_t vk_product_operands(const struct launch *l)
     return bits;
 }
 
-#define DEPTH 16 // of a slice along K: shaders/product.glsl
-
-bool vk_product_is_even(const struct launch *l, uint32_t tile)
+bool vk_product_is_even(const struct launch *l, uint32_t tile, uint32_t depth)
 {
-    return l->sizes[l->rank - 3] % tile == 0 && l->sizes[l->rank - 2] % tile == 0 && l->sizes[l->rank - 1] % DEPTH == 0;
+    return l->sizes[l->rank - 3] % tile == 0 && l->sizes[l->rank - 2] % tile == 0 && l->sizes[l->rank - 1] % depth == 0;
 }
 
 // --- four neighbours along the innermost dimension
+
+uint32_t vk_operands_fours(const struct launch *l)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < l->n_operands; i++) {
+        const struct launch_operand *o = &l->operands[i];
+        bool dense = !(o->flags & OPERAND_IMMEDIATE) && o->strides[l->rank - 1] == 1;
+        if (dense && takes_fours(l, o, l->rank - 1)) bits |= 1u << i;
+    }
+    return bits;
+}
 
 bool vk_operands_widen(const struct launch *l, uint32_t *splat)
 {
