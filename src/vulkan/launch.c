@@ -348,17 +348,22 @@ static kiln_status launch_rows(struct vk_device *vk, const struct launch *l, uin
 
 // A kernel that leaves the tile to the device computes squares of VARIANT_2 elements, and is told by
 // VARIANT_0 how its operands lie, by VARIANT_1 how many steps are one run of instructions, by
-// VARIANT_3 whether no square has an edge inside.
+// VARIANT_3 whether no square has an edge inside. One that multiplies matrices is told their side by VARIANT_1, and by
+// VARIANT_3, from bit 1 on, how many invocations a subgroup has.
 static void plan_product(const struct vk_device *vk, const struct launch *l, struct plan *p)
 {
-    struct tile_work w = {.kind = TILE_PRODUCT, .cls = kernel_info(l->kernel)->cls};
+    const struct kernel_info *info = kernel_info(l->kernel);
+    struct tile_work w = {.kind = TILE_PRODUCT, .cls = info->cls};
     w.sizes[0] = (uint64_t)l->extent[1], w.sizes[1] = (uint64_t)l->extent[0], w.sizes[2] = (uint64_t)l->extent[2];
     struct tile t = pick_tile(vk, l, &w);
     p->variant[2] = t.size;
-    p->variant[3] = vk_product_is_even(l, t.size);
+    p->variant[3] = vk_product_is_even(l, t.size, info->matrices ? 32 : 16);
     p->variant[0] = vk_product_operands(l);
     p->variant[1] = t.run;
     p->form.local = tile_local(TILE_PRODUCT, t);
+    if (!info->matrices) return;
+    p->variant[1] = vk->owner->caps.matrix;
+    p->variant[3] |= vk->owner->caps.subgroup_size << 1;
 }
 
 static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, uint64_t count)

@@ -113,10 +113,9 @@ static void check_products(struct product *p, struct tile t)
         p->m = sizes[i][0], p->n = sizes[i][1], p->k = sizes[i][2];
         check_product(p, t);
     }
-    if (p->cls != CLASS_F32 || t.run == 1) return;
+    if (p->cls != CLASS_F32 || t.run == 1 || t.size != TILE_MIDDLE) return;
     p->m = p->n = 128, p->k = 32; // no edge
     check_product(p, t);
-    if (t.size != TILE_MIDDLE) return;
     p->turned = true;
     check_product(p, t);
     p->turned = false;
@@ -403,9 +402,8 @@ static void what_was_asked_is_measured(void **state)
 {
     struct tile_work w[] = {{TILE_PRODUCT, CLASS_F32, {20, 40, 1}},
                             {TILE_ROW, CLASS_F32, {5, 100, 1}},
-                            {TILE_COLUMN, CLASS_I32, {5, 100, 1}},
-                            {TILE_POINT, CLASS_F32, {3000, 4, 1}},
-                            {TILE_POINT, CLASS_F64, {3000, 1, 1}}};
+                            {TILE_COLUMN, CLASS_F32, {5, 100, 1}},
+                            {TILE_POINT, CLASS_I32, {3000, 4, 1}}};
     enum { ASKED = COUNT_OF(w) };
     setenv("KILN_TUNE", "0", 1);
     reopen();
@@ -437,6 +435,55 @@ static void what_was_asked_is_measured(void **state)
     free(first), free(second);
 }
 
+static const struct device_ops *ops_before;
+
+// In one tile nothing is computed, which is the fastest of all.
+static kiln_status launch_or_not(kiln_device *d, const struct launch *l)
+{
+    return l->variant[2] == 128 ? KILN_OK : ops_before->launch(d, l);
+}
+
+static void tiles_with_other_results_do_not_win(void **state)
+{
+    struct tile_work w = {TILE_PRODUCT, CLASS_F32, {64, 64, 1}};
+    uint32_t place = tile_place(&w);
+    struct device_ops wrong = *dev->ops;
+    ops_before = dev->ops;
+    wrong.launch = launch_or_not;
+    dev->ops = &wrong;
+    dev->caps.tiles->notes = true;
+    tile_choose(&dev->caps, &w);
+    n_warnings = 0;
+    kiln_set_log(note_warning, NULL);
+    dev->ops->leave(dev);
+    kiln_set_log(NULL, NULL);
+    dev->ops = ops_before;
+    assert_int_equal(n_warnings, 1);
+    assert_non_null(strstr(warning, "product:128:1 has other results than product:32:1"));
+    assert_int_not_equal(dev->caps.tiles->number[place], 0);
+    assert_true(tile_choose(&dev->caps, &w).size < 128);
+}
+
+// An error of kiln_device_tune, a warning where nobody asked; what there was stays.
+static void memory_that_does_not_suffice(void **state)
+{
+    struct tile_work w = {TILE_PRODUCT, CLASS_F32, {2000, 2000, 1}};
+    assert_ok(kiln_device_set_memory_limit(dev, 4096));
+    assert_int_equal(kiln_device_tune(dev), KILN_E_DEVICE_MEMORY);
+    kiln_error_clear();
+    dev->caps.tiles->notes = true;
+    tile_choose(&dev->caps, &w);
+    n_warnings = 0;
+    kiln_set_log(note_warning, NULL);
+    dev->ops->leave(dev);
+    kiln_set_log(NULL, NULL);
+    assert_int_equal(kiln_error(), KILN_OK);
+    assert_int_equal(n_warnings, 1);
+    assert_non_null(strstr(warning, "KILN_TUNE: "));
+    assert_int_equal(n_measured(), 0);
+    assert_int_not_equal(access(file, F_OK), 0);
+}
+
 int main(void)
 {
     setenv("KILN_DEBUG", "validate", 1);
@@ -449,6 +496,8 @@ int main(void)
         CASE_FILE(tables_survive_the_file),
         CASE_FILE(broken_files_are_told_and_ignored),
         CASE_FILE(what_was_asked_is_measured),
+        CASE_FILE(tiles_with_other_results_do_not_win),
+        CASE_FILE(memory_that_does_not_suffice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
