@@ -42,6 +42,11 @@ int64_t offset4(const uint op, uint a, uint b, int c, int d)
            int64_t(c) * int64_t(arg_stride(op, 2)) + int64_t(d) * int64_t(arg_stride(op, 3));
 }
 
+// Places of elements, in parts that are added up: what a pixel has, and what a tap has, which is the same for all.
+#define PLACE uint64_t
+PLACE place4(const uint op, uint a, uint b, int c, int d) { return PLACE(offset4(op, a, b, c, d)); }
+#define LOAD_AT(op, a, b) LOAD(op, NARROW ? int64_t(uint64_t(uint(a) + uint(b))) : int64_t((a) + (b)))
+
 uint group;   // of this workgroup
 
 // The pixel that tap (ky, kx) meets for output (oy, ox); false outside the image.

@@ -9,6 +9,8 @@ layout(local_size_x = 64) in;
 uint image[4];
 int in_y[4], in_x[4];
 bool meets[4];
+PLACE places[4];   // of the image, or, where the stride is 1, of the result that the first tap meets
+#define DENSE (VARIANT_0 == 1 && VARIANT_1 == 1)
 
 VALUE weight(const uint m, const uint o, const uint ky, const uint kx)
 {
@@ -21,24 +23,30 @@ void locate_pixel(const uint i, const uint p)
     image[i] = p / uint(HEIGHT * WIDTH);
     in_y[i] = at / WIDTH;
     in_x[i] = at % WIDTH;
+    places[i] = DENSE ? place4(0, image[i], 0, in_y[i] + PADDING_H, in_x[i] + PADDING_W) : place4(0, image[i], 0, 0, 0);
 }
 
-VALUE neighbour(const uint i, const uint o, const uint ky, const uint kx)
+PLACE place_of_tap(const uint o, const uint ky, const uint kx)
+{
+    PLACE at = place4(0, 0, group * (OUTPUTS / GROUPS) + o, 0, 0);
+    return DENSE ? at + place4(0, 0, 0, -int(ky) * DILATION_H, -int(kx) * DILATION_W) : at;
+}
+
+VALUE neighbour(const uint i, const uint o, const uint ky, const uint kx, const PLACE tap)
 {
     int oy = in_y[i] + PADDING_H - int(ky) * DILATION_H, ox = in_x[i] + PADDING_W - int(kx) * DILATION_W;
     meets[i] = false;
-    if (oy < 0 || ox < 0) return VALUE(0);
-    if (STRIDE_H != 1) {
-        if (oy % STRIDE_H != 0) return VALUE(0);
-        oy /= STRIDE_H;
+    if (DENSE) {
+        if (uint(oy) >= uint(OUT_HEIGHT) || uint(ox) >= uint(OUT_WIDTH)) return VALUE(0);
+        meets[i] = true;
+        return LOAD_AT(0, places[i], tap);
     }
-    if (STRIDE_W != 1) {
-        if (ox % STRIDE_W != 0) return VALUE(0);
-        ox /= STRIDE_W;
-    }
+    if (oy < 0 || ox < 0 || oy % STRIDE_H != 0 || ox % STRIDE_W != 0) return VALUE(0);
+    oy /= STRIDE_H;
+    ox /= STRIDE_W;
     if (oy >= OUT_HEIGHT || ox >= OUT_WIDTH) return VALUE(0);
     meets[i] = true;
-    return LOAD(0, offset4(0, image[i], group * (OUTPUTS / GROUPS) + o, oy, ox));
+    return LOAD_AT(0, places[i] + tap, place4(0, 0, 0, oy, ox));
 }
 
 void result(const uint i, const uint p, const uint m, const VALUE v)

@@ -5,8 +5,8 @@
 // workgroup's rows go through shared memory, CHUNK taps at a time; every invocation reads the same ones. The place
 // (outer, ky, kx) is counted, not divided. Sums run along k in order: the same bits from run to run.
 //
-// The including file defines VALUE weight(m, outer, ky, kx), void locate_pixel(i, p), VALUE neighbour(i, outer, ky, kx)
-// of the ith located pixel (zero outside), void result(i, p, m, v), KERNEL_H, KERNEL_W, and RESULTS: [[unroll]] where
+// The including file defines VALUE weight(m, outer, ky, kx), void locate_pixel(i, p), PLACE place_of_tap(outer, ky, kx),
+// VALUE neighbour(i, outer, ky, kx, place of the tap) of the ith located pixel (zero outside), void result(i, p, m, v), KERNEL_H, KERNEL_W, and RESULTS: [[unroll]] where
 // result is short, [[dont_unroll]] where it is long. With SKIPS, what lies outside is no zero that is multiplied, but
 // left out: neighbour says in bool meets[EACH] which of the pixels meet it. That tells for weights that are infinite or
 // no number; chunks without such ones are added up as without SKIPS.
@@ -58,7 +58,7 @@ void add_what_meets(const uint k_count, inout tap t, inout VALUE sums[EACH][ROWS
 {
     for (uint k = 0; k < k_count; k++, next_tap(t))
         [[unroll]] for (uint i = 0; i < EACH; i++) {
-            VALUE x = neighbour(i, t.outer, t.ky, t.kx);
+            VALUE x = neighbour(i, t.outer, t.ky, t.kx, place_of_tap(t.outer, t.ky, t.kx));
             if (meets[i]) [[unroll]] for (uint j = 0; j < ROWS; j++) sums[i][j] += weights[k * ROWS + j] * x;
         }
 }
@@ -93,7 +93,8 @@ void convolve(const uint m0, const uint first, const uint m_size, const uint p_s
 #endif
         for (uint k = 0; k < k_count; k++, next_tap(t)) {
             VALUE x[EACH];
-            [[unroll]] for (uint i = 0; i < EACH; i++) x[i] = neighbour(i, t.outer, t.ky, t.kx);
+            PLACE at = place_of_tap(t.outer, t.ky, t.kx);
+            [[unroll]] for (uint i = 0; i < EACH; i++) x[i] = neighbour(i, t.outer, t.ky, t.kx, at);
             [[unroll]] for (uint j = 0; j < ROWS; j++) {
                 VALUE w = weights[k * ROWS + j];
                 [[unroll]] for (uint i = 0; i < EACH; i++) sums[i][j] += w * x[i];
