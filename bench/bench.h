@@ -117,6 +117,9 @@ void random_labels(struct state *s, int64_t count, int64_t classes);
 kiln_status setup_small_net(struct state *s);
 void trainer_free(struct trainer **t);
 
+// unrolled.c: of sizes[0] steps
+kiln_status setup_unrolled(struct state *s), run_unrolled(struct state *s, kiln_tensor *const *in, kiln_tensor **out);
+
 // Which keys a query sees: [length, length], lower triangle true.
 kiln_tensor *causal_mask(kiln_device *dev, int64_t length);
 // softmax(q k^T / sqrt(d)) v of [..., S, D]; mask may be NULL.

@@ -34,7 +34,9 @@ static kiln_status run_nodes(struct state *s, kiln_tensor *const *in, kiln_tenso
 
 static const struct bench_case graphs[] = {
     {.name = "compile_1000", .setup = setup_nodes, .run = run_nodes, .sizes = {1000}},
-    {.name = "compile_4000", .setup = setup_nodes, .run = run_nodes, .sizes = {4000}}};
+    {.name = "compile_4000", .setup = setup_nodes, .run = run_nodes, .sizes = {4000}},
+    {.name = "unrolled_16", .setup = setup_unrolled, .run = run_unrolled, .sizes = {16}},
+    {.name = "unrolled_64", .setup = setup_unrolled, .run = run_unrolled, .sizes = {64}}};
 static const char *const first_names[FIRST_KINDS] = {"chain5", "rnn_64", "compile_1000", "compile_4000"};
 
 static const struct bench_case *case_named(const char *name)

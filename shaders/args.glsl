@@ -41,7 +41,11 @@ layout(constant_id = 17) const uint OPERAND_9 = 0;
 // No offset is negative, and in bytes all are below 2 GiB.
 layout(constant_id = 18) const bool NARROW = false;
 layout(constant_id = 32) const uint VARIANT_0 = 0;
+#ifdef MATRICES
+layout(constant_id = 33) const uint VARIANT_1 = 16;   // a size of a type: not 0
+#else
 layout(constant_id = 33) const uint VARIANT_1 = 0;
+#endif
 layout(constant_id = 34) const uint VARIANT_2 = 0;
 layout(constant_id = 35) const uint VARIANT_3 = 0;
 

@@ -2,7 +2,7 @@
 // fused kernels around a sum of products.
 //
 // The including text defines QUAD (four values), TILE (128, 64 or 32), RUN (steps of K that are one run of
-// instructions: 1, 2, 4, 8 or 16), the structs a_side, b_side and c_side
+// instructions: 1, 2, 4, 8 or 16) or what matrices.glsl asks for, the structs a_side, b_side and c_side
 // with whatever it needs to find an element, and
 //     a_value(a, m, k), b_value(b, n, k)    an element, inside the sizes
 //     store_result(c, m, n, v)              what becomes of a sum
@@ -11,23 +11,36 @@
 // and, if it can do better than four elements one by one,
 //     A_FOUR(a, m, k), B_FOUR(b, n, k)      four neighbours along that way, all inside
 //     A_FOURS, B_FOURS                      whether they may be had so; without these they always may
+//     A_FETCH(a, m, k), B_FETCH(b, n, k)    four as a FETCHED, where that is not made of four values
 //     STORE_FOUR(c, m, n, four)             four results along N, all inside
 //     EVEN                                  M and N are multiples of TILE, K is one of DEPTH: there is no edge
 //
 // A workgroup computes a TILE x TILE square. It walks along K in steps of DEPTH: both operands' slices go through
 // shared memory, where each element is read by many invocations, while the next slices are already on the way from
 // memory to registers, as far as they lie inside the sizes; what is left is fetched with a question for each element.
-// An invocation keeps Q_M x Q_N blocks of 4 x 4 results in registers; blocks lie SIDE_M or SIDE_N
-// apart, so that neighbours read neighbouring words. The more results an invocation has, the less it reads for each.
+// What an invocation or a subgroup keeps of the sums, and how it multiplies, is in registers.glsl and matrices.glsl.
 // Sums run along K in order: the same bits from run to run.
 const uint Q_M = TILE > 32 ? 2 : 1, Q_N = TILE > 64 ? 2 : 1;
 const uint SIDE_M = TILE / (4 * Q_M), SIDE_N = TILE / (4 * Q_N);   // SIDE_M * SIDE_N invocations
+#ifdef MATRICES
+const uint DEPTH = 32;
+#define FETCHED uvec2
+uvec2 fetched(const vec4 v)
+{
+    return uvec2(f16_encode(v.x) | f16_encode(v.y) << 16, f16_encode(v.z) | f16_encode(v.w) << 16);
+}
+#else
 const uint DEPTH = 16;
+#define FETCHED QUAD
+#define fetched(v) v
+#endif
 const uint UNITS = TILE / 4;                  // groups of four along M or N
-const uint PITCH = UNITS + 1;                 // a row of shared memory; one more, so that columns spread over the banks
-const uint INVOCATIONS = SIDE_M * SIDE_N, FETCH = DEPTH * UNITS / INVOCATIONS;
-
-shared QUAD a_tile[DEPTH * PITCH], b_tile[DEPTH * PITCH];
+const uint INVOCATIONS = SIDE_M * SIDE_N;
+#ifdef MATRICES
+const uint FETCH = 4;                         // for each TILE
+#else
+const uint FETCH = DEPTH * UNITS / INVOCATIONS;
+#endif
 
 struct product { uint m_size, n_size, k_size; };
 
@@ -37,6 +50,10 @@ uvec2 place(const uint i, const bool along_k)
 {
     uint t = gl_LocalInvocationIndex;
     if (along_k) return uvec2(t / (DEPTH / 4) + i * (INVOCATIONS / (DEPTH / 4)), t % (DEPTH / 4) * 4);
+#ifdef MATRICES
+    // All that an invocation fetches are neighbours along K; of 32 bytes each, for four invocations side by side.
+    return uvec2((t / 32 * 4 + t % 4) * 4, t / 4 % 8 * FETCH + i);
+#endif
     return uvec2(t % UNITS * 4, t / UNITS + i * (INVOCATIONS / UNITS));
 }
 
@@ -77,6 +94,13 @@ QUAD b_four(const b_side s, const uint n, const uint k)
 #define B_FOUR(s, n, k) b_four(s, n, k)
 #endif
 
+#ifndef A_FETCH
+#define A_FETCH(s, m, k) fetched(A_FOUR(s, m, k))
+#endif
+#ifndef B_FETCH
+#define B_FETCH(s, n, k) fetched(B_FOUR(s, n, k))
+#endif
+
 // At the edge of the sizes: zeros outside.
 QUAD a_edge(const a_side s, const product p, const uint m, const uint k)
 {
@@ -98,18 +122,18 @@ QUAD b_edge(const b_side s, const product p, const uint n, const uint k)
 }
 
 // The slices of one step, on the way from memory.
-QUAD next_a[FETCH], next_b[FETCH];
+FETCHED next_a[FETCH], next_b[FETCH];
 
 // Of a tile and a slice that lie inside the sizes.
 void fetch_whole(const a_side a, const b_side b, const uint m0, const uint n0, const uint k0)
 {
     [[unroll]] for (uint i = 0; i < FETCH; i++) {
         uvec2 at = place(i, A_ALONG);
-        next_a[i] = A_FOUR(a, m0 + at.x, k0 + at.y);
+        next_a[i] = A_FETCH(a, m0 + at.x, k0 + at.y);
     }
     [[unroll]] for (uint i = 0; i < FETCH; i++) {
         uvec2 at = place(i, B_ALONG);
-        next_b[i] = B_FOUR(b, n0 + at.x, k0 + at.y);
+        next_b[i] = B_FETCH(b, n0 + at.x, k0 + at.y);
     }
 }
 
@@ -117,56 +141,26 @@ void fetch_edge(const a_side a, const b_side b, const product p, const uint m0, 
 {
     [[unroll]] for (uint i = 0; i < FETCH; i++) {
         uvec2 at = place(i, A_ALONG);
-        next_a[i] = a_edge(a, p, m0 + at.x, k0 + at.y);
+        next_a[i] = fetched(a_edge(a, p, m0 + at.x, k0 + at.y));
     }
     [[unroll]] for (uint i = 0; i < FETCH; i++) {
         uvec2 at = place(i, B_ALONG);
-        next_b[i] = b_edge(b, p, n0 + at.x, k0 + at.y);
+        next_b[i] = fetched(b_edge(b, p, n0 + at.x, k0 + at.y));
     }
 }
 
-// From registers to shared memory, once all have read what is there.
-void share()
-{
-    barrier();
-    [[unroll]] for (uint i = 0; i < FETCH; i++) {
-        uvec2 at = place(i, A_ALONG), bt = place(i, B_ALONG);
-        if (A_ALONG) {
-            [[unroll]] for (uint j = 0; j < 4; j++) a_tile[(at.y + j) * PITCH + at.x / 4][at.x % 4] = next_a[i][j];
-        } else {
-            a_tile[at.y * PITCH + at.x / 4] = next_a[i];
-        }
-        if (B_ALONG) {
-            [[unroll]] for (uint j = 0; j < 4; j++) b_tile[(bt.y + j) * PITCH + bt.x / 4][bt.x % 4] = next_b[i][j];
-        } else {
-            b_tile[bt.y * PITCH + bt.x / 4] = next_b[i];
-        }
-    }
-    barrier();
-}
-
-QUAD sums[4 * Q_M][Q_N];
-
-// The slices in shared memory are multiplied.
-void add_slices(const uint tx, const uint ty)
-{
-    for (uint k1 = 0; k1 < DEPTH; k1 += RUN) {
-        uint x_at = k1 * PITCH + ty, y_at = k1 * PITCH + tx;
-        [[unroll]] for (uint k = 0; k < RUN; k++) {
-            QUAD x[Q_M], y[Q_N];
-            [[unroll]] for (uint q = 0; q < Q_M; q++) x[q] = a_tile[x_at + k * PITCH + q * SIDE_M];
-            [[unroll]] for (uint q = 0; q < Q_N; q++) y[q] = b_tile[y_at + k * PITCH + q * SIDE_N];
-            [[unroll]] for (uint i = 0; i < 4 * Q_M; i++) {
-                [[unroll]] for (uint j = 0; j < Q_N; j++) sums[i][j] += x[i / 4][i % 4] * y[j];
-            }
-        }
-    }
-}
+// share(): from next_a and next_b to shared memory, once all have read what is there. add_slices(): what lies there is
+// multiplied and added to the sums. results(): the sums are stored.
+#ifdef MATRICES
+#include "matrices.glsl"
+#else
+#include "registers.glsl"
+#endif
 
 void multiply(const a_side a, const b_side b, const c_side c, const product p, const uint m0, const uint n0)
 {
-    [[unroll]] for (uint i = 0; i < 4 * Q_M; i++) [[unroll]] for (uint j = 0; j < Q_N; j++) sums[i][j] = QUAD(0);
-    uint tx = gl_LocalInvocationIndex % SIDE_N, ty = gl_LocalInvocationIndex / SIDE_N, k_whole = 0;
+    uint k_whole = 0;
+    clear();
     bool inside = m0 + TILE <= p.m_size && n0 + TILE <= p.n_size && A_FOURS && B_FOURS;
     if (EVEN || inside) k_whole = p.k_size / DEPTH * DEPTH;
     if (k_whole > 0) {
@@ -175,40 +169,16 @@ void multiply(const a_side a, const b_side b, const c_side c, const product p, c
             share();
             // The next slices, the last ones once more: behind a condition they would have to be waited for.
             fetch_whole(a, b, m0, n0, min(k0 + DEPTH, k_whole - DEPTH));
-            add_slices(tx, ty);
+            add_slices();
         }
     }
     if (!EVEN) {
         for (uint k0 = k_whole; k0 < p.k_size; k0 += DEPTH) {
             fetch_edge(a, b, p, m0, n0, k0);
             share();
-            add_slices(tx, ty);
+            add_slices();
         }
     }
 
-    RESULTS for (uint i = 0; i < 4 * Q_M; i++) {
-        uint m = m0 + 4 * (ty + i / 4 * SIDE_M) + i % 4;
-        if (!EVEN && m >= p.m_size) continue;
-        // Chosen by constant numbers, so that sums stay in registers when the loop is none that is unrolled.
-        QUAD row[Q_N];
-        [[unroll]] for (uint s = 0; s < 4 * Q_M; s++)
-            [[unroll]] for (uint j = 0; j < Q_N; j++) if (s == i) row[j] = sums[s][j];
-#ifdef STORE_FOUR
-        [[unroll]] for (uint j = 0; j < Q_N; j++) {
-            uint n = n0 + 4 * (tx + j * SIDE_N);
-            if (EVEN || n + 4 <= p.n_size) {
-                STORE_FOUR(c, m, n, row[j]);
-            } else {
-                [[unroll]] for (uint t = 0; t < 3; t++) if (n + t < p.n_size) store_result(c, m, n + t, row[j][t]);
-            }
-        }
-#else
-        RESULTS for (uint t = 0; t < 4 * Q_N; t++) {
-            uint n = n0 + 4 * (tx + t / 4 * SIDE_N) + t % 4;
-            QUAD four = row[0];
-            [[unroll]] for (uint j = 1; j < Q_N; j++) if (t / 4 == j) four = row[j];
-            if (n < p.n_size) store_result(c, m, n, four[t % 4]);
-        }
-#endif
-    }
+    results(c, p, m0, n0);
 }

@@ -60,13 +60,14 @@ static bool is_global(const struct line *l, const char *act)
     return (starts(l, "global_") || starts(l, "flat_") || starts(l, "buffer_")) && has(l, act);
 }
 
-// A dual instruction of RDNA 3 has its second half behind "::".
+// A dual instruction of RDNA 3 has its second half behind "::". One of matrices counts once.
 static size_t multiply_adds(const struct line *l)
 {
     if (!starts(l, "v_")) return 0;
     const char *end = l->rest + strcspn(l->rest, "\n"), *second = strstr(l->rest, "::");
     bool both = second && second < end && (strstr(second, "fma") || strstr(second, "mac"));
-    bool is = has(l, "fma") || has(l, "_mac_") || has(l, "_mad_f") || has(l, "mad_mix") || has(l, "_dot");
+    bool is =
+        has(l, "fma") || has(l, "_mac_") || has(l, "_mad_f") || has(l, "mad_mix") || has(l, "_dot") || has(l, "_wmma_");
     return (is ? 1 : 0) + (is && starts(l, "v_pk_") ? 1 : 0) + (both && second < end ? 1 : 0);
 }
 

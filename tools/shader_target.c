@@ -136,6 +136,15 @@ static void set_product(struct constants *c, const char *dtype)
     set(c, FIRST_VARIANT + 3, 1);
 }
 
+// Of f16, for matrices of 16 x 16 and subgroups of 64.
+static void set_matrices(struct constants *c)
+{
+    for (uint32_t i = 0; i < 3; i++) set(c, FIRST_OPERAND + i, 6);
+    set_product(c, "f32");
+    set(c, FIRST_VARIANT + 1, 16);
+    set(c, FIRST_VARIANT + 3, 1 | 64 << 1);
+}
+
 // Heads of 64 without a mask, row-major; of gradients, those by keys and values. Sizes and bits as in
 // shaders/attention_sides.glsl.
 static void set_attention(struct constants *c, bool gradients)
@@ -171,6 +180,7 @@ static void set_form(struct constants *c, const kiln_kernel_info *k)
     } else {
         for (uint32_t i = 0; i < 4; i++) set(c, FIRST_VARIANT + i, 0);
         if (!strcmp(k->row, "matmul")) set_product(c, k->dtype);
+        if (!strcmp(k->row, "matmul_matrices")) set_matrices(c);
     }
 }
 

@@ -99,9 +99,9 @@ KILN_API kiln_status kiln_device_set_memory_limit(kiln_device *dev, uint64_t lim
 /// Gives cached, unused memory back to the system. Unasked, about as much stays cached as was lately in use at a time.
 KILN_API kiln_status kiln_device_trim(kiln_device *dev);
 
-/// Measures which tiles suit matrix products and rows of usual sizes on a Vulkan device, and keeps what it found for
+/// Measures which tiles suit products, rows and points of usual sizes on a Vulkan device, and keeps what it found for
 /// this device and driver in the cache folder: later processes read it when they open the device. Takes seconds, and
-/// some 80 MB of the device's memory; results do not change but in rounding. What other threads launch meanwhile is
+/// some 100 MB of the device's memory; results do not change but in rounding. What other threads launch meanwhile is
 /// right, but disturbs the times. Errors: KILN_E_UNSUPPORTED for other devices.
 KILN_API kiln_status kiln_device_tune(kiln_device *dev);
 

@@ -40,7 +40,7 @@ static void facts_limits(struct facts *f, const VkPhysicalDeviceLimits *l)
     fact_number(f, "rank of a tensor", MAX_RANK, NULL);
 }
 
-// Extensions that later versions may use; none changes what runs now.
+// Extensions of which some are for later versions.
 static void facts_extensions(struct facts *f, struct vk_instance *i, const struct vk_physical *p)
 {
     static const char *const names[] = {"VK_KHR_cooperative_matrix", "VK_NV_cooperative_matrix2",
@@ -87,7 +87,10 @@ static void facts_fast_paths(struct facts *f, const struct vk_physical *p)
     fact_bool(f, "pipeline cache on disk", !vk_cache_path(&probe, path, sizeof path),
               "neither KILN_CACHE_DIR nor HOME is set");
     facts_tiles(f, p);
-    fact_bool(f, "matrix extensions", false, "the precompiled kernels use none");
+    fact_bool(f, "f16 products by matrices of subgroups", usable && p->matrix && !debug_flag("no-matrices"),
+              !usable      ? unusable
+              : !p->matrix ? "the driver offers none of f16, 8 or 16 wide, with sums of f32"
+                           : "KILN_DEBUG=no-matrices");
 }
 
 static void facts_device(struct facts *f, struct vk_instance *i, const struct vk_physical *p)

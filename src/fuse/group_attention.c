@@ -29,6 +29,7 @@ static void take_group(struct fuser *f, int32_t *into, int32_t other, const stru
     f->groups[*into].n = f->groups[other].n = 0;
     f->groups[first] = *merged;
     for (int i = 0; i < merged->n; i++) f->group_of[merged->roots[i]] = first;
+    group_set_reach(f, first);
     *into = first;
 }
 
@@ -73,6 +74,7 @@ static int32_t maker_of(const struct fuser *f, const struct fused_access *a, boo
 
 kiln_status group_find_attention(struct fuser *f)
 {
+    group_find_reach(f);
     for (int32_t values = 0; values < (int32_t)f->u->v.n; values++) {
         bool done = f->group_of[values] != values || !f->groups[values].anchored || !f->groups[values].k->product.n_m;
         for (int i = 0; !done && i < f->groups[values].k->n_in; i++) {

@@ -163,6 +163,7 @@ kiln_status group_merge(struct fuser *f, int32_t x, int32_t y, bool *done)
     for (int i = 0; i < both.n; i++) f->group_of[both.roots[i]] = first;
     *a = both;
     b->n = 0;
+    group_set_reach(f, first);
     *done = true;
     return KILN_OK;
 }

@@ -1,7 +1,50 @@
 // The steps of a program: groups in an order in which each comes after what it reads.
 #include "fuse/groups.h"
+#include "base/dtype.h"
+#include "scalar/reduce.h"
 #include <stdlib.h>
 #include <string.h>
+
+static bool is_half(const struct launch_operand *o)
+{
+    return !(o->flags & OPERAND_IMMEDIATE) && dtype_is_half_float(o->dtype);
+}
+
+static bool is_by_row(const struct launch *l, const struct launch_operand *o)
+{
+    for (int d = l->rank - l->n_reduce; d < l->rank; d++)
+        if (o->strides[d] && l->sizes[d] != 1) return false;
+    return true;
+}
+
+// The catalogue's kernels take what lies in memory block by block, in one class. Compiled, a fold passes over it once,
+// and half floats are converted on the way; a place is found faster by them, and so is what stands in each element.
+bool group_is_kernel_alone(const struct fuser *f, int32_t root)
+{
+    enum { WORTH_COMPILING = 1 << 16 }; // elements
+    enum { ENOUGH_ROWS = 64 };          // where they cannot be cut, or lie across vectors
+    enum { LONG_ROW = 16 };             // of which each element is stored
+    const struct unit *u = group_unit(f, root);
+    bool half = false;
+    int folds = 0;
+    int64_t n = 1, points = 1;
+    if (f->o->alone) return true;
+    if (!f->caps->cheap_launches || !u->body || !u->folds || u->n_parts) return false;
+    for (int d = 0; d < u->l.rank; d++) n *= u->l.sizes[d];
+    for (int d = 0; d < u->l.rank - u->l.n_reduce; d++) points *= u->l.sizes[d];
+    for (int i = 0; i < u->body->dag.n_nodes; i++) {
+        const struct scalar_node *node = &u->body->dag.nodes[i];
+        if (node->kind != SCALAR_REDUCE) continue;
+        if (reduce_finds_place(node)) return false;
+        folds++;
+    }
+    for (int i = 0; i < u->l.n_operands; i++) half = half || is_half(&u->l.operands[i]);
+    bool by_row = is_by_row(&u->l, &u->l.operands[u->n_in]);
+    bool in_a_row = u->l.rank > 0 && u->l.operands[0].strides[u->l.rank - 1] == 1;
+    if ((!by_row || folds > 1 || !in_a_row) && points < ENOUGH_ROWS) return false;
+    if (!by_row && n < points * LONG_ROW) return false;
+    return n >= WORTH_COMPILING && (half || (by_row && in_a_row));
+}
 
 static kiln_status emit(struct fuser *f, int32_t *waits, int32_t whole)
 {
@@ -15,7 +58,7 @@ static kiln_status emit(struct fuser *f, int32_t *waits, int32_t whole)
     for (int i = 0; i < n_roots; i++)
         for (int32_t a = f->r.first_after[roots[i]]; a < f->r.first_after[roots[i] + 1]; a++)
             if (whole_of(f, f->r.after[a]) != whole) waits[f->r.after[a]]--;
-    bool kernel = f->group_of[whole] >= 0 && (n > 1 || f->o->alone);
+    bool kernel = f->group_of[whole] >= 0 && (n > 1 || group_is_kernel_alone(f, whole));
     struct fuse_step s = {.table = -1,
                           .root = whole,
                           .kernel = kernel ? f->groups[whole].k : NULL,

@@ -106,6 +106,7 @@ static kiln_status make_tables(struct fuser *f)
 static kiln_status search(struct fuser *f)
 {
     TRY(begin_groups(f));
+    group_find_reach(f);
     bool any = !f->o->off;
     for (int round = 0; round < MAX_ROUNDS && any; round++) {
         TRY(run_round(f, &any));
@@ -180,9 +181,13 @@ kiln_status fuse(const struct units *u, const struct device_caps *caps, const st
     f.escapes = arena_alloc(a, u->buffers.n + 1);
     f.mark = arena_alloc(a, sizeof *f.mark * n);
     f.stack = arena_alloc(a, sizeof *f.stack * n);
+    f.queue = arena_alloc(a, sizeof *f.queue * n);
+    f.reach = arena_alloc(a, sizeof *f.reach * n);
+    f.reach_back = arena_alloc(a, sizeof *f.reach_back * n);
     f.why = arena_alloc(a, sizeof *f.why * n);
     f.units = arena_alloc(a, sizeof *f.units * n);
-    bool room = f.groups && f.group_of && f.inside && f.escapes && f.mark && f.stack && f.why && f.units;
+    bool room = f.groups && f.group_of && f.inside && f.escapes && f.mark && f.stack && f.queue && f.reach &&
+                f.reach_back && f.why && f.units;
     kiln_status status = room ? (u->v.n ? run(&f) : KILN_OK) : error_pending;
     vec_free(&f.pairs);
     return status;

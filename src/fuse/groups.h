@@ -29,7 +29,9 @@ struct fuser {
     bool *escapes;        // by buffer, while a set is tried
     int32_t *mark;        // by root: visited by search n
     int32_t search;
-    int32_t *stack;     // of a search
+    int32_t *stack, *queue; // of a search
+    // By root: the last root of all groups that begin up to here, the first of all that end from here on.
+    int32_t *reach, *reach_back;
     const char **why;   // by root
     int32_t *units;     // of the set that is tried
     bool for_attention; // while rows and their product are tried
@@ -64,6 +66,8 @@ static inline const int32_t *roots_of(const struct fuser *f, const int32_t *whol
 
 // Whether a path leads from group `from` to group `to` through another one.
 bool group_path_between(struct fuser *f, int32_t from, int32_t to);
+void group_find_reach(struct fuser *f);
+void group_set_reach(struct fuser *f, int32_t whole); // after a merge into it
 
 // --- group_merge.c ---
 
@@ -90,3 +94,4 @@ kiln_status group_find_attention(struct fuser *f);
 // --- group_order.c: the steps ---
 
 kiln_status group_order(struct fuser *f);
+bool group_is_kernel_alone(const struct fuser *f, int32_t root); // though it is one unit

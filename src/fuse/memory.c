@@ -5,30 +5,21 @@
 //
 // 1. Candidates in place, in order: where `a` begins at the step at which `b` ends and is no larger, they become one
 //    item, which lives from b's first step to a's last. An item takes part in more than one, as a chain.
-// 2. Pairs of items that are live at a common step, by a sweep over the steps: item by item in order of the first step,
-//    against those still live. They are the only ones that must not overlap.
-// 3. Items are placed one after the other: best fit, the smallest gap between the neighbours that are placed already
-//    which holds it, else behind the last. Greedy placement depends on the order, and which order is best on the
-//    instance: by size, by size times life, and by the first step are tried, larger and earlier items first among
-//    equals, and the lowest result is kept.
+// 2. Items are placed one after the other: best fit, the smallest gap which holds it between those that are placed
+//    already and live at a common step, else behind the last. Greedy placement depends on the order, and which order is
+//    best on the instance: by size, by size times life, and by the first step are tried, larger and earlier items first
+//    among equals, and the lowest result is kept, or the first that cannot be lower, as it is all that lives at a step.
 //
-// Cost: sorting, and for each item its neighbours, sorted by offset. Ties go to the lower number, so a plan is
-// reproducible.
+// Cost: sorting, and for each item a look at those that are placed, which are kept sorted by offset; where items come
+// by their first step, at those that still live. Ties go to the lower number, so a plan is reproducible.
 #include "fuse/memory_host.h"
-#include "base/vec.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct memory_item {
     uint64_t size_B; // a multiple of PLAN_ALIGN_B; 0: merged into another
     int32_t first, last;
-    int32_t n_neighbours;
-    size_t first_neighbour;
     int32_t merged_into; // -1: itself
-};
-
-struct item_pair {
-    int32_t a, b;
 };
 
 struct item_key {
@@ -36,8 +27,9 @@ struct item_key {
     int32_t item;
 };
 
-struct item_span {
+struct item_span { // that is placed
     uint64_t begin, end;
+    int32_t first, last;
 };
 
 struct planning {
@@ -45,10 +37,9 @@ struct planning {
     int32_t n, n_items;
     struct memory_item *items;
     int32_t *item_of; // buffer -> item, -1: no place
-    int32_t *live, *neighbours;
-    VEC(struct item_pair) pairs;
     struct item_key *keys;
-    struct item_span *near;
+    struct item_span *placed; // by offset
+    int32_t n_placed;
     uint64_t *offset, *best; // by item
 };
 
@@ -116,7 +107,7 @@ static void make_items(struct planning *p, const struct plan_candidate *c, int32
     for (int32_t i = 0; i < p->n; i++) p->item_of[i] = root(p, p->item_of[i]);
 }
 
-// --- which items meet
+// --- orders
 
 static int by_key(const void *a, const void *b)
 {
@@ -126,7 +117,6 @@ static int by_key(const void *a, const void *b)
     return p->item < q->item ? -1 : p->item > q->item;
 }
 
-enum { FEW_SPANS = 64 };
 enum order { BY_SIZE, BY_AREA, BY_FIRST, ORDER_COUNT };
 
 static void sort_items(struct planning *p, enum order order)
@@ -143,97 +133,70 @@ static void sort_items(struct planning *p, enum order order)
     qsort(p->keys, (size_t)p->n_items, sizeof *p->keys, by_key);
 }
 
-// Over the items by first step; `live` are those that may still meet others. Also the most bytes live at one step.
-static kiln_status find_pairs(struct planning *p, uint64_t *bound_B)
+static int by_last(const void *a, const void *b)
 {
-    int32_t n_live = 0;
-    uint64_t live_B = 0;
-    sort_items(p, BY_FIRST);
-    for (int32_t k = 0; k < p->n_items; k++) {
-        int32_t i = p->keys[k].item, kept = 0;
-        if (!p->items[i].size_B) continue;
-        for (int32_t j = 0; j < n_live; j++) {
-            int32_t other = p->live[j];
-            if (p->items[other].last < p->items[i].first) {
-                live_B -= p->items[other].size_B;
-                continue;
-            }
-            p->live[kept++] = other;
-            struct item_pair pair = {i, other};
-            TRY(vec_push(&p->pairs, pair));
-            p->items[i].n_neighbours++;
-            p->items[other].n_neighbours++;
-        }
-        p->live[kept++] = i;
-        n_live = kept;
-        live_B += p->items[i].size_B;
-        if (live_B > *bound_B) *bound_B = live_B;
-    }
-    return KILN_OK;
+    const struct memory_item *p = *(const struct memory_item *const *)a, *q = *(const struct memory_item *const *)b;
+    return (p->last > q->last) - (p->last < q->last);
 }
 
-static kiln_status find_neighbours(struct planning *p, uint64_t *bound_B)
+// The most bytes that live at one step.
+static kiln_status find_bound(struct planning *p, uint64_t *bound_B)
 {
-    TRY(find_pairs(p, bound_B));
-    p->neighbours = malloc(sizeof *p->neighbours * (2 * p->pairs.n + 1));
-    if (!p->neighbours) return error_set(KILN_E_MEMORY, "plan: out of memory");
-    size_t first = 0;
-    for (int32_t i = 0; i < p->n_items; i++) {
-        p->items[i].first_neighbour = first;
-        first += (size_t)p->items[i].n_neighbours;
-        p->items[i].n_neighbours = 0;
+    const struct memory_item **ends = malloc(sizeof *ends * ((size_t)p->n_items + 1));
+    uint64_t live_B = 0;
+    if (!ends) return error_set(KILN_E_MEMORY, "plan: out of memory");
+    for (int32_t i = 0; i < p->n_items; i++) ends[i] = &p->items[i];
+    qsort(ends, (size_t)p->n_items, sizeof *ends, by_last);
+    sort_items(p, BY_FIRST);
+    for (int32_t k = 0, gone = 0; k < p->n_items; k++) {
+        const struct memory_item *it = &p->items[p->keys[k].item];
+        while (ends[gone]->last < it->first) live_B -= ends[gone++]->size_B;
+        live_B += it->size_B;
+        if (live_B > *bound_B) *bound_B = live_B;
     }
-    for (size_t k = 0; k < p->pairs.n; k++) {
-        struct memory_item *a = &p->items[p->pairs.v[k].a], *b = &p->items[p->pairs.v[k].b];
-        p->neighbours[a->first_neighbour + (size_t)a->n_neighbours++] = p->pairs.v[k].b;
-        p->neighbours[b->first_neighbour + (size_t)b->n_neighbours++] = p->pairs.v[k].a;
-    }
+    free(ends);
     return KILN_OK;
 }
 
 // --- placing
 
-static int by_offset(const void *a, const void *b)
+static void insert(struct planning *p, uint64_t begin, const struct memory_item *it)
 {
-    const struct item_span *p = a, *q = b;
-    return p->begin < q->begin ? -1 : p->begin > q->begin;
+    int32_t from = 0, to = p->n_placed;
+    while (from < to) {
+        int32_t middle = from + (to - from) / 2;
+        if (p->placed[middle].begin < begin)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    memmove(&p->placed[from + 1], &p->placed[from], (size_t)(p->n_placed++ - from) * sizeof *p->placed);
+    p->placed[from] = (struct item_span){begin, begin + it->size_B, it->first, it->last};
 }
 
-// A few are in order sooner without a call for each comparison.
-static void sort_spans(struct item_span *v, size_t n)
+// No item that is still to come begins before this one.
+static void forget_dead(struct planning *p, int32_t first)
 {
-    if (n > FEW_SPANS) {
-        qsort(v, n, sizeof *v, by_offset);
-        return;
-    }
-    for (size_t i = 1; i < n; i++) {
-        struct item_span moved = v[i];
-        size_t at = i;
-        for (; at && v[at - 1].begin > moved.begin; at--) v[at] = v[at - 1];
-        v[at] = moved;
-    }
+    int32_t kept = 0;
+    for (int32_t k = 0; k < p->n_placed; k++)
+        if (p->placed[k].last >= first) p->placed[kept++] = p->placed[k];
+    p->n_placed = kept;
 }
 
-static uint64_t place(struct planning *p, int32_t i)
+static uint64_t place(const struct planning *p, const struct memory_item *it)
 {
-    const struct memory_item *it = &p->items[i];
-    size_t n = 0;
-    for (int32_t k = 0; k < it->n_neighbours; k++) {
-        int32_t other = p->neighbours[it->first_neighbour + (size_t)k];
-        if (p->offset[other] == PLAN_NOWHERE) continue;
-        p->near[n++] = (struct item_span){p->offset[other], p->offset[other] + p->items[other].size_B};
-    }
-    sort_spans(p->near, n);
     uint64_t end = 0, best = PLAN_NOWHERE, best_gap = UINT64_MAX;
-    for (size_t k = 0; k < n; k++) {
-        if (p->near[k].begin > end) {
-            uint64_t gap = p->near[k].begin - end;
+    for (int32_t k = 0; k < p->n_placed; k++) {
+        const struct item_span *span = &p->placed[k];
+        if (span->last < it->first || span->first > it->last) continue;
+        if (span->begin > end) {
+            uint64_t gap = span->begin - end;
             if (gap >= it->size_B && gap < best_gap) {
                 best = end;
                 best_gap = gap;
             }
         }
-        if (p->near[k].end > end) end = p->near[k].end;
+        if (span->end > end) end = span->end;
     }
     return best == PLAN_NOWHERE ? end : best;
 }
@@ -242,12 +205,16 @@ static uint64_t place_all(struct planning *p, enum order order)
 {
     uint64_t total = 0;
     sort_items(p, order);
-    for (int32_t i = 0; i < p->n_items; i++) p->offset[i] = PLAN_NOWHERE;
+    p->n_placed = 0;
     for (int32_t k = 0; k < p->n_items; k++) {
         int32_t i = p->keys[k].item;
-        if (!p->items[i].size_B) continue;
-        p->offset[i] = place(p, i);
-        if (p->offset[i] + p->items[i].size_B > total) total = p->offset[i] + p->items[i].size_B;
+        const struct memory_item *it = &p->items[i];
+        p->offset[i] = PLAN_NOWHERE;
+        if (!it->size_B) continue;
+        if (order == BY_FIRST) forget_dead(p, it->first);
+        p->offset[i] = place(p, it);
+        insert(p, p->offset[i], it);
+        if (p->offset[i] + it->size_B > total) total = p->offset[i] + it->size_B;
     }
     return total;
 }
@@ -255,7 +222,7 @@ static uint64_t place_all(struct planning *p, enum order order)
 static kiln_status solve(struct planning *p, struct memory_plan *out)
 {
     out->total_B = UINT64_MAX;
-    TRY(find_neighbours(p, &out->bound_B));
+    TRY(find_bound(p, &out->bound_B));
     for (int order = 0; order < ORDER_COUNT && out->total_B > out->bound_B; order++) {
         uint64_t total = place_all(p, (enum order)order);
         if (total >= out->total_B) continue;
@@ -271,15 +238,14 @@ static kiln_status allocate(struct planning *p, struct memory_plan *out)
     size_t n = (size_t)p->n + 1;
     p->items = calloc(n, sizeof *p->items);
     p->item_of = calloc(n, sizeof *p->item_of);
-    p->live = calloc(n, sizeof *p->live);
     p->keys = calloc(n, sizeof *p->keys);
-    p->near = calloc(n, sizeof *p->near);
+    p->placed = calloc(n, sizeof *p->placed);
     p->offset = calloc(n, sizeof *p->offset);
     p->best = calloc(n, sizeof *p->best);
     out->offset_B = calloc(n, sizeof *out->offset_B);
     out->in_place = calloc(n, sizeof *out->in_place);
     out->within = calloc(n, sizeof *out->within);
-    bool all = p->items && p->item_of && p->live && p->keys && p->near && p->offset && p->best && out->offset_B &&
+    bool all = p->items && p->item_of && p->keys && p->placed && p->offset && p->best && out->offset_B &&
                out->in_place && out->within;
     return all ? KILN_OK : error_set(KILN_E_MEMORY, "plan: out of memory");
 }
@@ -297,9 +263,8 @@ kiln_status memory_plan_make(const struct plan_buffer *buffers, int32_t n, const
         status = solve(&p, out);
     }
     if (status) memory_plan_free(out);
-    void *scratch[] = {p.items, p.item_of, p.live, p.keys, p.near, p.offset, p.best, p.neighbours};
+    void *scratch[] = {p.items, p.item_of, p.keys, p.placed, p.offset, p.best};
     for (size_t i = 0; i < COUNT_OF(scratch); i++) free(scratch[i]);
-    vec_free(&p.pairs);
     return status;
 }
 

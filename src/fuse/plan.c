@@ -220,7 +220,8 @@ static kiln_status take_reasons(struct fuser *f, const struct fuse_plan *p)
 // It would be a launch of the catalogue in the end: see group_order and fuse_tables.
 static bool stays_as_it_is(const struct fuser *f, const struct group *g)
 {
-    return f->caps->cheap_launches && !f->o->alone && !g->anchored && g->n == 1 && f->r.n_closure[g->roots[0]] == 1;
+    return f->caps->cheap_launches && !g->anchored && g->n == 1 && f->r.n_closure[g->roots[0]] == 1 &&
+           !group_is_kernel_alone(f, g->roots[0]);
 }
 
 kiln_status group_follow(struct fuser *f, const struct fuse_plan *p, size_t size_B, bool *done)

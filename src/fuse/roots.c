@@ -184,6 +184,21 @@ static int32_t *starts(struct arena *a, const int32_t *counts, size_t n, int32_t
     return *items ? first : NULL;
 }
 
+// `n`: room, by unit.
+static kiln_status turn_round(struct roots *r, int32_t *n)
+{
+    int32_t n_units = (int32_t)r->u->v.n;
+    memset(n, 0, sizeof *n * r->u->v.n);
+    for (int32_t i = 0; i < r->first_after[n_units]; i++) n[r->after[i]]++;
+    r->first_before = starts(r->arena, n, r->u->v.n, &r->before);
+    if (!r->first_before) return error_pending;
+    memset(n, 0, sizeof *n * r->u->v.n);
+    for (int32_t unit = 0; unit < n_units; unit++)
+        for (int32_t i = r->first_after[unit]; i < r->first_after[unit + 1]; i++)
+            r->before[r->first_before[r->after[i]] + n[r->after[i]]++] = unit;
+    return KILN_OK;
+}
+
 static kiln_status find_dependences(struct roots *r)
 {
     struct arena *a = r->arena;
@@ -198,7 +213,7 @@ static kiln_status find_dependences(struct roots *r)
     if (!r->first_reader || !r->first_after) return error_pending;
     t.list = true;
     walk(r, &t);
-    return KILN_OK;
+    return turn_round(r, t.n_after);
 }
 
 kiln_status roots_again(struct roots *r)

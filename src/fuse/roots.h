@@ -11,10 +11,11 @@ struct roots {
     bool *inlined;     // by unit
     int32_t **closure; // by unit; NULL: inlined
     int32_t *n_closure;
-    int32_t *first_reader; // by buffer, into readers; one more than there are buffers
-    int32_t *readers;      // roots that read it, in order
-    int32_t *first_after;  // by unit, into after
-    int32_t *after;        // roots that must run after this root
+    int32_t *first_reader;          // by buffer, into readers; one more than there are buffers
+    int32_t *readers;               // roots that read it, in order
+    int32_t *first_after;           // by unit, into after
+    int32_t *after;                 // roots that must run after this root
+    int32_t *first_before, *before; // the same the other way round
 };
 
 kiln_status roots_again(struct roots *r); // after a change of `inlined`

@@ -21,6 +21,7 @@ struct join_piece {
 
 struct join {
     struct units *u;
+    int32_t *first_use; // by buffer: the unit
     int n;
     struct join_piece pieces[MAX_PIECES]; // by start
     int64_t outer, width;
@@ -80,7 +81,7 @@ static bool find_pieces(struct join *j, int32_t buffer)
     bool was_read = false;
     j->n = 0;
     j->width = 0;
-    for (int32_t i = 0; i < (int32_t)j->u->v.n; i++) {
+    for (int32_t i = j->first_use[buffer]; i < (int32_t)j->u->v.n && j->n < b->n_writes; i++) {
         const struct unit *w = &j->u->v.v[i];
         bool writes = !w->region && w->l.n_operands == w->n_in + 1 && w->l.operands[w->n_in].slot == (uint32_t)buffer;
         was_read = was_read || reads(w, buffer);
@@ -168,9 +169,24 @@ static kiln_status join(struct join *j, int32_t buffer)
     return KILN_OK;
 }
 
+static kiln_status find_first_uses(struct join *j)
+{
+    const struct units *u = j->u;
+    j->first_use = arena_alloc(&j->u->arena, sizeof *j->first_use * (u->buffers.n + 1));
+    if (!j->first_use) return error_pending;
+    for (size_t i = 0; i < u->buffers.n; i++) j->first_use[i] = (int32_t)u->v.n;
+    for (int32_t i = (int32_t)u->v.n; i-- > 0;)
+        for (int o = 0; o < unit_n_operands(&u->v.v[i]); o++) {
+            const struct launch_operand *operand = &unit_operands(&u->v.v[i])[o];
+            if (!(operand->flags & OPERAND_IMMEDIATE)) j->first_use[operand->slot] = i;
+        }
+    return KILN_OK;
+}
+
 kiln_status units_join(struct units *u)
 {
     struct join j = {.u = u};
+    TRY(find_first_uses(&j));
     for (size_t i = 0; i < u->buffers.n; i++) {
         if (u->buffers.v[i].n_writes < 2 || unit_buffer_is_given(&u->buffers.v[i])) continue;
         if (find_pieces(&j, (int32_t)i)) TRY(join(&j, (int32_t)i));

@@ -13,12 +13,13 @@ struct device_caps {
     bool own_products;   // its kernels for matrix products are faster than generated ones
     bool cheap_launches; // joining launches gains nothing
     bool f64, i64, f16_storage, i8_storage;
+    bool shuffle; // compute shaders may exchange values within a subgroup
     uint32_t subgroup_size;
     uint32_t max_shared_B;
     uint32_t max_push_B;
     uint32_t parallelism; // rough count of work items that fill the device
     uint32_t max_local;   // invocations of a workgroup
     uint32_t max_turns;   // of all loops of an invocation together, what is beyond is left out; 0: as many as it takes
-    bool shuffle;         // compute shaders may exchange values within a subgroup
+    uint32_t matrix;      // side of the matrices of f16 that a subgroup multiplies, with sums of f32; 0: none
     struct tile_table *tiles; // as measured on the device, see ir/tile.h; NULL: start values
 };

@@ -5,18 +5,23 @@
 
 enum tile_kind {
     TILE_PRODUCT, // a square of results of a matrix product that a workgroup computes
-    TILE_ROW,     // invocations that share a row that is dense in memory, in kernels of the catalogue
+    // In kernels of the catalogue:
+    TILE_ROW,    // invocations that share a row that is dense in memory
+    TILE_COLUMN, // invocations that share a row of those that lie side by side
+    TILE_POINT,  // invocations of a workgroup, and fours of points that each has
     TILE_KINDS
 };
+#define TILE_LISTED 8 // of a kind, at most
 extern const char *const tile_kind_names[TILE_KINDS];
 
 struct tile {
-    uint16_t size; // product: results along a side; row: lanes. A power of two; 0: there is none
-    uint16_t run;  // product: steps along the sum that are one run of instructions; row: 1
+    uint16_t size; // product: results along a side; rows: lanes; points: invocations. A power of two; 0: there is none
+    uint16_t run;  // product: steps along the sum that are one run of instructions; points: fours; else 1
 };
 #define TILE_MIDDLE 64 // the middle square of products
 
-// Work of the same class has the same tile. Sizes of products: m, n, batches; of rows: how many, their length, 1.
+// Work of the same class has the same tile. Sizes of products: m, n, batches; of rows: how many, their length, 1; of
+// points: how many, neighbours in an access (1 or 4), 1.
 struct tile_work {
     enum tile_kind kind;
     uint8_t cls; // enum scalar_class
@@ -33,7 +38,7 @@ unsigned tile_number(enum tile_kind kind, struct tile t); // 0: the list has non
 bool tile_fits(const struct device_caps *caps, enum tile_kind kind, uint8_t cls, struct tile t);
 // Whether it may be the best there: on processors long runs only cost minutes of compiling.
 bool tile_is_worth_trying(const struct device_caps *caps, enum tile_kind kind, struct tile t);
-uint32_t tile_local(struct tile t); // product: invocations of a workgroup
+uint32_t tile_local(enum tile_kind kind, struct tile t); // invocations of a workgroup
 
 // What was measured. Threads read while one writes, byte by byte.
 struct tile_table {

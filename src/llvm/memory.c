@@ -262,10 +262,20 @@ static bool lies_across(const struct emitter *e, int input)
     return e->plan->choices[LLVM_ACROSS] && stride != 0 && stride != 1;
 }
 
-static LLVMValueRef across_at(struct emitter *e, int input, LLVMValueRef place, LLVMTypeRef type)
+// Half floats are widened once: that is less work, and a load finds whole vectors that were stored.
+static LLVMTypeRef across_type(const struct emitter *e, int input, unsigned *size_B)
 {
-    unsigned narrow = e->plan->choices[LLVM_TAIL_WIDTH], size_B = llvm_host->dtype_size_B[e->k->in[input].dtype];
+    unsigned dtype = e->k->in[input].dtype;
+    bool half = dtype_is_half_float(dtype);
+    *size_B = half ? 4 : llvm_host->dtype_size_B[dtype];
+    return half ? e->f32 : stored_type(e, dtype);
+}
+
+static LLVMValueRef across_at(struct emitter *e, int input, LLVMValueRef place)
+{
+    unsigned narrow = e->plan->choices[LLVM_TAIL_WIDTH], size_B;
     unsigned length = (e->plan->choices[LLVM_ACROSS] + narrow - 1) / narrow * narrow;
+    LLVMTypeRef type = across_type(e, input, &size_B);
     LLVMTypeRef buffer = LLVMArrayType(emit_vector(type, (int)e->plan->choices[LLVM_WIDTH]), length);
     if (!e->tiles[input]) e->tiles[input] = emit_slot(e, buffer);
     LLVMValueRef at = LLVMBuildBitCast(e->b, e->tiles[input], e->bytes, "");
@@ -297,11 +307,12 @@ static void transpose_block(struct emitter *e, int input, int first, LLVMValueRe
         at = emit_at(e, at, step);
     }
     transpose(e, v, w);
-    for (int i = 0; i < w; i++) {
-        LLVMValueRef to = across_at(e, input, LLVMBuildAdd(e->b, place, emit_int(e, i), ""), type);
+    LLVMTypeRef kept = emit_vector(across_type(e, input, &size_B), w);
+    for (int i = 0; i < w && i < (int)e->plan->choices[LLVM_ACROSS]; i++) {
+        LLVMValueRef to = across_at(e, input, LLVMBuildAdd(e->b, place, emit_int(e, i), ""));
         to = emit_at(e, to, emit_int(e, (int64_t)first * size_B));
-        LLVMSetAlignment(LLVMBuildStore(e->b, v[i], LLVMBuildBitCast(e->b, to, LLVMPointerType(vector, 0), "")),
-                         size_B);
+        if (kept != vector) v[i] = widened(e, e->k->in[input].dtype, v[i], w);
+        LLVMSetAlignment(LLVMBuildStore(e->b, v[i], LLVMBuildBitCast(e->b, to, LLVMPointerType(kept, 0), "")), size_B);
     }
 }
 
@@ -317,13 +328,14 @@ void emit_across(struct emitter *e)
     }
 }
 
-static LLVMValueRef load_across(struct emitter *e, int input, LLVMTypeRef type)
+static LLVMValueRef load_across(struct emitter *e, int input)
 {
-    LLVMTypeRef vector = emit_vector(type, e->width);
-    LLVMValueRef at = across_at(e, input, walker_value(e, WALK_DIM, e->k->n_dims - 1), type);
+    unsigned size_B, dtype = e->k->in[input].dtype;
+    LLVMTypeRef vector = emit_vector(across_type(e, input, &size_B), e->width);
+    LLVMValueRef at = across_at(e, input, walker_value(e, WALK_DIM, e->k->n_dims - 1));
     LLVMValueRef v = LLVMBuildLoad2(e->b, vector, LLVMBuildBitCast(e->b, at, LLVMPointerType(vector, 0), ""), "");
-    LLVMSetAlignment(v, llvm_host->dtype_size_B[e->k->in[input].dtype]);
-    return v;
+    LLVMSetAlignment(v, size_B);
+    return dtype_is_half_float(dtype) ? v : widened(e, dtype, v, e->width);
 }
 
 // --- steps ---
@@ -440,7 +452,6 @@ static LLVMValueRef load_lanes(struct emitter *e, int node, const struct walker 
     if (where) mask = mask ? LLVMBuildAnd(e->b, mask, where, "") : where;
     if (e->tile_row && in_tile(e, n->code))
         return LLVMBuildLoad2(e->b, vector, tile_at(e, n->code, e->tile_row, vector), "");
-    if (lies_across(e, n->code)) return load_across(e, n->code, type);
     bool in_a_row = along_lanes(e, a) && !(n->n_args > 0 && e->varies[n->arg[0]]);
     if (in_a_row) {
         LLVMValueRef at =
@@ -467,6 +478,7 @@ LLVMValueRef emit_access_load(struct emitter *e, int node)
     LLVMTypeRef type = stored_type(e, a->dtype);
     unsigned size_B = llvm_host->dtype_size_B[a->dtype];
     int w = e->varies[node] ? e->width : 1;
+    if (w > 1 && lies_across(e, n->code)) return load_across(e, n->code);
     bool vector_place = n->n_args > 0 && e->varies[n->arg[0]];
     LLVMValueRef more = n->n_args > 0 ? emit_value(e, n->arg[0], vector_place ? w : 1) : NULL;
     LLVMValueRef where = n->n_args > 1 ? emit_value(e, n->arg[1], w) : NULL;

@@ -115,7 +115,7 @@ static void set_types(struct emitter *e)
     e->bytes = LLVMPointerType(e->i8, 0);
     e->has_f16 = has_feature("f16c");
     e->has_fma = has_feature("fma");
-    e->has_avx512 = has_feature("avx512f");
+    e->has_avx512 = e->plan->choices[LLVM_VECTOR_BITS] == 512 && has_feature("avx512f");
 }
 
 static void add_attribute(struct emitter *e, LLVMValueRef fn, const char *name, const char *value)

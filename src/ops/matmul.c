@@ -109,6 +109,14 @@ static kiln_status multiply_pieces(struct lowering *lo, const struct factors *f)
     return KILN_OK;
 }
 
+// By matrix units where the device has them for the dtypes.
+static kernel_id kernel_for(const struct lowering *lo, const struct op_call *c)
+{
+    bool halves = c->in[0]->dtype == KILN_F16 && c->in[1]->dtype == KILN_F16;
+    return lo->caps->matrix && halves ? kernel_of(FAMILY_matmul_matrices, CLASS_F32)
+                                      : kernel_of(FAMILY_matmul, dtype_class(c->out[0].dtype));
+}
+
 // Space: batch..., M, N, K with K the row.
 static kiln_status multiply(struct lowering *lo, const struct factors *f)
 {
@@ -124,7 +132,7 @@ static kiln_status multiply(struct lowering *lo, const struct factors *f)
     add_dim(&s, p->n, 0, b->strides[n], out->strides[n]);
     add_dim(&s, p->k, a->strides[n], b->strides[m], 0);
     struct launch l;
-    launch_init(&l, lo, kernel_of(FAMILY_matmul, dtype_class(f->c->out[0].dtype)), s.n, s.size);
+    launch_init(&l, lo, kernel_for(lo, f->c), s.n, s.size);
     l.n_reduce = 1;
     launch_operand(&l, a, s.a, false);
     launch_operand(&l, b, s.b, false);

@@ -3,6 +3,7 @@
 #include "program/series_code.h"
 #include "codegen/llvm/llvm.h"
 #include "device/profile.h"
+#include "program/disk.h"
 #include "program/run.h"
 #include <stdlib.h>
 
@@ -72,6 +73,7 @@ static kiln_status describe(const struct series_launches *all, struct arena *mem
                                          .words = it->words[0],
                                          .fixed = fixed,
                                          .run_end = l->c.run_end,
+                                         .n_words = l->c.n_words,
                                          .n_movers = it->n_movers};
         for (int i = 0; i < l->n_scalars; i++)
             if (l->scalars[i].input == all->child->number)
@@ -81,20 +83,45 @@ static kiln_status describe(const struct series_launches *all, struct arena *mem
     return KILN_OK;
 }
 
+// The object, of the disk where that has it.
+static kiln_status object_of(const struct llvm_series *s, bool anew, struct codegen_code *out)
+{
+    struct str key;
+    str_init(&key);
+    disk_begin_key(&key, DISK_OBJECT);
+    kiln_status status = llvm_host_key(&key);
+    if (!status) status = llvm_series_key(s, &key);
+    *out = (struct codegen_code){.plan = {.target = CODE_LLVM}};
+    if (!status && !anew) out->code = disk_load(DISK_OBJECT, &key, out->symbol, &out->size_B);
+    if (!status && !out->code) {
+        status = llvm_compile_series(s, out);
+        if (!status) disk_store(DISK_OBJECT, &key, out->symbol, out->code, out->size_B);
+    }
+    str_free(&key);
+    return status;
+}
+
+static kiln_status load(const struct llvm_series *s, bool anew, struct llvm_function *out)
+{
+    struct codegen_code code;
+    TRY(object_of(s, anew, &code));
+    kiln_status status = llvm_load(&code, out);
+    free(code.code);
+    return status;
+}
+
 static kiln_status compile(const struct series_launches *cond, const struct series_launches *body, struct arena *memory,
                            struct llvm_function *out)
 {
-    struct codegen_code code;
     struct llvm_series_item *items = arena_alloc(memory, sizeof *items * (size_t)(cond->n + body->n));
     if (!items) return error_pending;
     const struct llvm_series s = {items, cond->n + body->n, cond->n};
     TRY(describe(cond, memory, items));
     TRY(describe(body, memory, items + cond->n));
     PROFILE("kernel", "loop");
-    TRY(llvm_compile_series(&s, &code));
-    kiln_status status = llvm_load(&code, out);
-    free(code.code);
-    return status;
+    if (!load(&s, false, out)) return KILN_OK;
+    kiln_error_clear(); // what was on disk may be of no use
+    return load(&s, true, out);
 }
 
 // Of several threads one compiles, and the others go on without.

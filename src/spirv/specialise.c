@@ -507,6 +507,8 @@ static uint32_t id_operands(uint32_t op, uint32_t length)
     switch (op) {
     case SPV_OP_VARIABLE: return 3;
     case SPV_OP_LOAD: return 4;
+    case SPV_OP_MATRIX_LOAD: return 6;
+    case SPV_OP_MATRIX_STORE: return 5;
     case 63: return 3; // copy memory
     case 79: return 5; // vector shuffle
     case 81: return 4; // composite extract
@@ -548,7 +550,8 @@ static bool is_terminator(uint32_t op)
 static bool without_result(uint32_t op)
 {
     // Stores and copies, barriers and atomic stores, returns.
-    return op == SPV_OP_STORE || op == 63 || op == 224 || op == 225 || op == 228 || is_terminator(op);
+    return op == SPV_OP_STORE || op == SPV_OP_MATRIX_STORE || op == 63 || op == 224 || op == 225 || op == 228 ||
+           is_terminator(op);
 }
 
 static void copy_block_instruction(struct module *m, const uint32_t *w, uint32_t length, uint32_t block)

@@ -33,10 +33,14 @@ void spirv_warm_end(void);
 void spirv_free(struct spirv *s);
 // Takes out, in place, what a driver does not need: names and source text, and functions that main() does not reach.
 kiln_status spirv_strip(struct spirv *s);
+// Where the module uses matrices by NVIDIA's extension, it becomes one that uses those of Khronos.
+kiln_status spirv_khr_matrices(struct spirv *s);
 // The source with its includes put in: what the compiler sees.
 kiln_status spirv_expand(const struct spirv_source *source, struct str *out);
-// KILN_E_FORMAT with the validator's message when the module breaks a rule of Vulkan 1.2.
+// KILN_E_FORMAT with the validator's message when the module breaks a rule of Vulkan 1.2. Modules that use matrices
+// pass where the validator is older than those (2023.4).
 kiln_status spirv_validate(const char *name, const uint32_t *words, size_t n_words);
+// Of a module with matrices that SPIRV-Tools are too old for, a line that says so.
 kiln_status spirv_disassemble(const uint32_t *words, size_t n_words, struct str *out);
 // True when the module declares this SPIR-V capability (SpvCapability).
 bool spirv_declares(const uint32_t *words, size_t n_words, uint32_t capability);

@@ -80,6 +80,8 @@ static uint32_t result_of(const uint32_t *instruction)
     case SPV_OP_CONTROL_BARRIER:
     case SPV_OP_MEMORY_BARRIER: // barriers
     case SPV_OP_ATOMIC_STORE:   // atomic store
+    case SPV_OP_MATRIX_STORE:
+    case SPV_OP_MATRIX_STORE_NV:
     case SPV_OP_LOOP_MERGE:
     case SPV_OP_SELECTION_MERGE: // merges
     case SPV_OP_BRANCH:
@@ -139,4 +141,15 @@ kiln_status spirv_strip(struct spirv *s)
     free(list);
     free(dead);
     return KILN_OK;
+}
+
+bool spirv_declares(const uint32_t *words, size_t n_words, uint32_t capability)
+{
+    for (size_t at = SPV_HEADER_WORDS; at < n_words;) {
+        uint32_t length = spirv_length(words[at]);
+        if (spirv_op(words[at]) != SPV_OP_CAPABILITY || length < 2) return false; // capabilities come first
+        if (words[at + 1] == capability) return true;
+        at += length;
+    }
+    return false;
 }

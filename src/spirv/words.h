@@ -14,6 +14,7 @@ enum spirv_op {
     SPV_OP_MEMBER_NAME = 6,
     SPV_OP_STRING = 7,
     SPV_OP_LINE = 8,
+    SPV_OP_EXTENSION = 10,
     SPV_OP_ENTRY_POINT = 15,
     SPV_OP_CAPABILITY = 17,
     SPV_OP_TYPE_VOID = 19,
@@ -82,10 +83,21 @@ enum spirv_op {
     SPV_OP_UNREACHABLE = 255,
     SPV_OP_NO_LINE = 317,
     SPV_OP_MODULE_PROCESSED = 330,
+    // Matrices of subgroups: SPV_KHR_cooperative_matrix, SPV_NV_cooperative_matrix.
+    SPV_OP_TYPE_MATRIX = 4456,
+    SPV_OP_MATRIX_LOAD = 4457,
+    SPV_OP_MATRIX_STORE = 4458,
+    SPV_OP_MATRIX_MULTIPLY_ADD = 4459,
+    SPV_OP_TYPE_MATRIX_NV = 5358,
+    SPV_OP_MATRIX_LOAD_NV = 5359,
+    SPV_OP_MATRIX_STORE_NV = 5360,
+    SPV_OP_MATRIX_MULTIPLY_ADD_NV = 5361,
+    SPV_OP_MATRIX_LENGTH_NV = 5362,
 };
 
 enum { SPV_DECORATION_SPEC_ID = 1 };
 enum { SPV_STORAGE_FUNCTION = 7 };
+enum { SPV_CAPABILITY_MATRICES_NV = 5357, SPV_CAPABILITY_MATRICES = 6022 };
 
 static inline uint32_t spirv_op(uint32_t first_word)
 {

@@ -2,6 +2,7 @@
 #include "base/thread.h"
 #include "vulkan/modules.h"
 #include "base/options.h"
+#include "vulkan/matrices.h"
 #include "vulkan/vk.h"
 
 #include <stdio.h>
@@ -63,19 +64,28 @@ static kiln_status create_device(struct vk_device *vk)
                                             .bufferDeviceAddress = VK_TRUE,
                                             .timelineSemaphore = VK_TRUE,
                                             .scalarBlockLayout = VK_TRUE,
-                                            .storageBuffer8BitAccess = VK_TRUE};
+                                            .storageBuffer8BitAccess = VK_TRUE,
+                                            .shaderFloat16 = vk->physical.matrix > 0,
+                                            .vulkanMemoryModel = vk->physical.matrix > 0};
     VkPhysicalDeviceVulkan11Features v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
                                             .pNext = &v12,
                                             .storageBuffer16BitAccess = VK_TRUE};
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                           .pNext = &v11,
                                           .features = {.shaderInt64 = VK_TRUE, .shaderFloat64 = vk->physical.f64}};
-    const char *extensions[] = {VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME};
+    const char *extensions[2];
+    uint32_t n_extensions = 0;
+    struct vk_matrix_features matrices = {.sType = VK_MATRIX_FEATURES_TYPE, .cooperativeMatrix = VK_TRUE};
+    if (vk->physical.sync2_extension) extensions[n_extensions++] = VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME;
+    if (vk->physical.matrix) {
+        extensions[n_extensions++] = VK_MATRIX_EXTENSION;
+        sync2.pNext = &matrices;
+    }
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                .pNext = &features,
                                .queueCreateInfoCount = 1,
                                .pQueueCreateInfos = &queue,
-                               .enabledExtensionCount = vk->physical.sync2_extension,
+                               .enabledExtensionCount = n_extensions,
                                .ppEnabledExtensionNames = extensions};
     VkResult r = vk->instance->fn.vkCreateDevice(vk->physical.handle, &info, NULL, &vk->device);
     if (r < 0) {
@@ -135,6 +145,7 @@ void vk_caps_of(const struct vk_physical *p, struct device_caps *out)
         .max_push_B = PUSH_WORDS * 4,
         .max_local = p->properties.limits.maxComputeWorkGroupInvocations,
         .shuffle = p->shuffle,
+        .matrix = p->matrix,
         .max_turns = p->software ? 1 << 15 : 0, // llvmpipe counts to 65535, turns of outer loops twice
         // Vulkan does not tell how many processors there are. A software driver has a few threads of short vectors;
         // the rest is sized for large GPUs, which costs a small one little.
@@ -160,6 +171,7 @@ static kiln_status open_parts(struct vk_device *vk, const char *spec)
     kiln_device *dev = vk->owner;
     TRY(vk_instance_get(&vk->instance));
     TRY(vk_physical_choose(vk->instance, spec, &vk->physical));
+    if (debug_flag("no-matrices")) vk->physical.matrix = 0;
     snprintf(dev->name, sizeof dev->name, "%.127s", vk->physical.properties.deviceName);
     snprintf(dev->driver, sizeof dev->driver, "%s", vk->physical.driver);
     vk->instance->fn.vkGetPhysicalDeviceMemoryProperties(vk->physical.handle, &vk->memory);

@@ -17,7 +17,8 @@
     X(vkGetPhysicalDeviceQueueFamilyProperties) \
     X(vkEnumerateDeviceExtensionProperties)     \
     X(vkCreateDevice)                           \
-    X(vkGetDeviceProcAddr)
+    X(vkGetDeviceProcAddr)                      \
+    X(vkGetInstanceProcAddr)
 
 // Of the extension VK_EXT_debug_utils: absent unless it was enabled.
 #define VK_DEBUG_FUNCTIONS(X)         \

@@ -224,6 +224,15 @@ static kiln_status dispatch_locked(struct vk_device *vk, const struct launch *l,
     return status;
 }
 
+// --- tiles ---
+
+// The tile that the launch asks for, as those do which measure it, else the one for such work.
+static struct tile pick_tile(const struct vk_device *vk, const struct launch *l, const struct tile_work *w)
+{
+    if (KILN_UNLIKELY(l->variant[2] != 0)) return (struct tile){(uint16_t)l->variant[2], (uint16_t)l->variant[3]};
+    return tile_choose(&vk->owner->caps, w);
+}
+
 // --- pointwise ---
 
 // Whether four neighbours along the innermost dimension are one access for every operand; *splat gets those that
@@ -241,23 +250,16 @@ static kiln_status launch_pointwise(struct vk_device *vk, const struct launch *l
     p.form.wide = count >= WIDE_POINTS && can_widen(l, &p.splat) ? 4 : 1;
     if (p.form.wide == 1) p.splat = 0;
     p.form.narrow = vk_operands_are_narrow(l);
-    p.form.local = ceil_div(count, p.form.wide) >= 16384 ? 256 : 64;
-    // Where the device is full all the same, an invocation has several fours under way.
-    bool many = p.form.wide == 4 && !grid_is_small(&vk->owner->caps) && dtype_size_B[l->operands[0].dtype] <= 4;
-    p.form.each = many && count >= UINT64_C(32) * vk->owner->caps.parallelism ? 4 : 1;
+    struct tile_work w = {TILE_POINT, kernel_info(l->kernel)->cls, {count, p.form.wide, 1}};
+    struct tile t = pick_tile(vk, l, &w);
+    p.form.local = tile_local(TILE_POINT, t);
+    p.form.each = p.form.wide == 4 && dtype_size_B[l->operands[0].dtype] <= 4 ? t.run : 1;
     uint64_t points = (uint64_t)p.form.local * p.form.wide * p.form.each;
     uint64_t groups = ceil_div(count, points);
     grid_fold(groups, p.groups);
     // A folded grid may have workgroups that have no point.
     p.form.tail = count % points != 0 || (uint64_t)p.groups[0] * p.groups[1] != groups;
     return dispatch_locked(vk, l, &p);
-}
-
-// The tile that the launch asks for, as those do which measure it, else the one for such work.
-static struct tile pick_tile(const struct vk_device *vk, const struct launch *l, const struct tile_work *w)
-{
-    if (KILN_UNLIKELY(l->variant[2] != 0)) return (struct tile){(uint16_t)l->variant[2], (uint16_t)l->variant[3]};
-    return tile_choose(&vk->owner->caps, w);
 }
 
 // --- rows ---
@@ -284,18 +286,12 @@ static bool lanes_adjacent(const struct launch *l)
 static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64_t n_rows, uint64_t length,
                       struct plan *p)
 {
-    uint64_t room = vk->owner->caps.parallelism;
     p->form.wide = lanes_adjacent(l);
-    if (p->form.wide) {
-        p->form.lanes =
-            pick_tile(vk, l, &(struct tile_work){TILE_ROW, kernel_info(l->kernel)->cls, {n_rows, length, 1}}).size;
-        p->form.rows = p->form.lanes < 64 ? 64 / p->form.lanes : 1;
-    } else {
-        p->form.rows = 32;
-        p->form.lanes = 1;
-        while (p->form.lanes < 16 && n_rows * p->form.lanes < room && length / p->form.lanes > 32) p->form.lanes *= 2;
-    }
-    p->form.local = p->form.lanes * p->form.rows;
+    struct tile_work w = {p->form.wide ? TILE_ROW : TILE_COLUMN, kernel_info(l->kernel)->cls, {n_rows, length, 1}};
+    struct tile t = pick_tile(vk, l, &w);
+    p->form.lanes = t.size;
+    p->form.local = tile_local(w.kind, t);
+    p->form.rows = p->form.local / p->form.lanes;
     p->form.narrow = vk_operands_are_narrow(l);
     // What reads nothing is computed at length, and gains nothing from four at a time.
     p->form.each =
@@ -352,17 +348,22 @@ static kiln_status launch_rows(struct vk_device *vk, const struct launch *l, uin
 
 // A kernel that leaves the tile to the device computes squares of VARIANT_2 elements, and is told by
 // VARIANT_0 how its operands lie, by VARIANT_1 how many steps are one run of instructions, by
-// VARIANT_3 whether no square has an edge inside.
+// VARIANT_3 whether no square has an edge inside. One that multiplies matrices is told their side by VARIANT_1, and by
+// VARIANT_3, from bit 1 on, how many invocations a subgroup has.
 static void plan_product(const struct vk_device *vk, const struct launch *l, struct plan *p)
 {
-    struct tile_work w = {.kind = TILE_PRODUCT, .cls = kernel_info(l->kernel)->cls};
+    const struct kernel_info *info = kernel_info(l->kernel);
+    struct tile_work w = {.kind = TILE_PRODUCT, .cls = info->cls};
     w.sizes[0] = (uint64_t)l->extent[1], w.sizes[1] = (uint64_t)l->extent[0], w.sizes[2] = (uint64_t)l->extent[2];
     struct tile t = pick_tile(vk, l, &w);
     p->variant[2] = t.size;
-    p->variant[3] = vk_product_is_even(l, t.size);
+    p->variant[3] = vk_product_is_even(l, t.size, info->matrices ? 32 : 16);
     p->variant[0] = vk_product_operands(l);
     p->variant[1] = t.run;
-    p->form.local = tile_local(t);
+    p->form.local = tile_local(TILE_PRODUCT, t);
+    if (!info->matrices) return;
+    p->variant[1] = vk->owner->caps.matrix;
+    p->variant[3] |= vk->owner->caps.subgroup_size << 1;
 }
 
 static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, uint64_t count)

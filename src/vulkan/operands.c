@@ -57,11 +57,9 @@ uint32_t vk_product_operands(const struct launch *l)
     return bits;
 }
 
-#define DEPTH 16 // of a slice along K: shaders/product.glsl
-
-bool vk_product_is_even(const struct launch *l, uint32_t tile)
+bool vk_product_is_even(const struct launch *l, uint32_t tile, uint32_t depth)
 {
-    return l->sizes[l->rank - 3] % tile == 0 && l->sizes[l->rank - 2] % tile == 0 && l->sizes[l->rank - 1] % DEPTH == 0;
+    return l->sizes[l->rank - 3] % tile == 0 && l->sizes[l->rank - 2] % tile == 0 && l->sizes[l->rank - 1] % depth == 0;
 }
 
 // --- four neighbours along the innermost dimension

@@ -1,11 +1,12 @@
 // The physical devices: what each offers, and which one a name means.
+#include "vulkan/matrices.h"
 #include "vulkan/vk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_extension(struct vk_instance *i, VkPhysicalDevice handle, const char *name)
+bool vk_has_extension(struct vk_instance *i, VkPhysicalDevice handle, const char *name)
 {
     uint32_t n = 0;
     if (i->fn.vkEnumerateDeviceExtensionProperties(handle, NULL, &n, NULL) < 0 || n == 0) return false;
@@ -24,7 +25,7 @@ static void probe_features(struct vk_instance *i, struct vk_physical *p)
     VkPhysicalDeviceSynchronization2Features sync2 = {.sType =
                                                           VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES};
     bool core_1_3 = p->properties.apiVersion >= VK_API_VERSION_1_3;
-    bool offers_sync2 = core_1_3 || has_extension(i, p->handle, VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME);
+    bool offers_sync2 = core_1_3 || vk_has_extension(i, p->handle, VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME);
     p->sync2_extension = !core_1_3;
     VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
                                             .pNext = offers_sync2 ? &sync2 : NULL};
@@ -33,6 +34,8 @@ static void probe_features(struct vk_instance *i, struct vk_physical *p)
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v11};
     i->fn.vkGetPhysicalDeviceFeatures2(p->handle, &features);
     p->f64 = features.features.shaderFloat64;
+    if (v12.vulkanMemoryModel && v12.shaderFloat16 && p->properties.limits.maxComputeSharedMemorySize >= 32768)
+        p->matrix = vk_matrix_side(i, p);
 
     const struct {
         bool present;

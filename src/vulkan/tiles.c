@@ -10,6 +10,7 @@
 #include "scalar/scalar.h"
 #include "vulkan/vk.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,7 @@ static bool read_lines(char *text, const struct device_caps *caps, struct tile_t
         if (!strcmp(line, end) && !*text) return true;
         const char *wrong = read_line(line, caps, out);
         if (!wrong) continue;
-        snprintf(why, cap, "line %d, \"%.80s\", %s", n + 3, line, wrong);
+        snprintf(why, cap, "line %d %s", n + 3, wrong);
         return false;
     }
     snprintf(why, cap, "it ends in the middle");
@@ -183,7 +184,7 @@ static void complain(const char *what)
 {
     static _Atomic uint64_t last;
     uint64_t id = hash_bytes(1, what, strlen(what)) | 1;
-    if (__atomic_exchange_n((uint64_t *)&last, id, __ATOMIC_RELAXED) == id) return;
+    if (atomic_exchange(&last, id) == id) return;
     log_warn("%s; tiles are chosen as if there were no such file", what);
 }
 

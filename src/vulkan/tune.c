@@ -17,7 +17,6 @@
 #define ROUNDS        5
 #define ROUND_NS      200000.0
 #define MOST_LAUNCHES 32 // a round
-#define LISTED        8
 #define APART         64 // elements between the beginnings of both sides of a product, which lie in one block
 
 struct trial {
@@ -30,14 +29,18 @@ struct trial {
 
 // --- one class of work
 
-static kernel_id kernel_for(const struct tile_work *w)
+static const char *const measured[TILE_KINDS] = {
+    [TILE_PRODUCT] = "matmul", [TILE_ROW] = "reduce_sum", [TILE_COLUMN] = "reduce_sum", [TILE_POINT] = "add"};
+
+static bool find_kernel(const struct tile_work *w, kernel_id *out)
 {
     for (int i = 0; i < kernel_count; i++) {
         const struct kernel_info *k = &kernel_catalogue[i];
-        bool fits = w->kind == TILE_PRODUCT ? k->picks_tile : k->name && !strcmp(k->name, "reduce_sum");
-        if (k->kind != KERNEL_NONE && k->cls == w->cls && fits) return (kernel_id)i;
+        if (k->kind == KERNEL_NONE || k->cls != w->cls || strcmp(k->name, measured[w->kind])) continue;
+        *out = (kernel_id)i;
+        return true;
     }
-    return 0;
+    return false;
 }
 
 static unsigned dtype_for(uint8_t cls)
@@ -46,34 +49,59 @@ static unsigned dtype_for(uint8_t cls)
 }
 
 static void operand(struct launch *l, const struct block *b, uint64_t at_B, unsigned dtype, bool write,
-                    const int64_t strides[4])
+                    const int64_t *strides)
 {
     struct launch_operand *o = &l->operands[l->n_operands++];
     *o = (struct launch_operand){.address = b->address + at_B,
                                  .range_hi_B = (int64_t)(b->size_B - at_B),
                                  .dtype = (uint8_t)dtype,
                                  .flags = write ? OPERAND_WRITE : 0};
-    memcpy(o->strides, strides, 4 * sizeof *strides);
+    memcpy(o->strides, strides, l->rank * sizeof *strides);
 }
 
-// `less` of each size, so that tiles have edges.
-static struct launch launch_of(const struct trial *t, const struct tile_work *w, unsigned less)
+// In all three, `cut` of each size is left away, so that tiles have edges.
+static void lay_product(const struct trial *t, const struct tile_work *w, int64_t cut, unsigned dtype, struct launch *l)
 {
+    int64_t m = (int64_t)w->sizes[0], n = (int64_t)w->sizes[1], k = (int64_t)t->depth;
+    l->rank = 4, l->n_reduce = 1;
+    l->sizes[0] = (int64_t)w->sizes[2], l->sizes[1] = m - cut, l->sizes[2] = n - cut, l->sizes[3] = k - cut;
+    l->extent[0] = l->sizes[2], l->extent[1] = l->sizes[1], l->extent[2] = l->sizes[0];
+    operand(l, &t->in, 0, dtype, false, (int64_t[]){m * k, k, 0, 1});
+    operand(l, &t->in, APART * dtype_size_B[dtype], dtype, false, (int64_t[]){n * k, 0, 1, n});
+    operand(l, &t->out, 0, dtype, true, (int64_t[]){m * n, n, 1, 0});
+}
+
+static void lay_rows(const struct trial *t, const struct tile_work *w, int64_t cut, unsigned dtype, struct launch *l)
+{
+    int64_t n = (int64_t)w->sizes[0], length = (int64_t)w->sizes[1];
+    bool columns = w->kind == TILE_COLUMN;
+    l->rank = 2, l->n_reduce = 1;
+    l->sizes[0] = n > cut ? n - cut : n, l->sizes[1] = length - cut;
+    operand(l, &t->in, 0, dtype, false, columns ? (int64_t[]){1, n + 1} : (int64_t[]){length, 1});
+    operand(l, &t->out, 0, dtype, true, (int64_t[]){1, 0});
+}
+
+static void lay_points(const struct trial *t, const struct tile_work *w, int64_t cut, unsigned dtype, struct launch *l)
+{
+    const int64_t step[] = {w->sizes[1] == 4 ? 1 : 2};
+    l->rank = 1;
+    l->sizes[0] = (int64_t)w->sizes[0] - cut;
+    operand(l, &t->in, 0, dtype, false, step);
+    operand(l, &t->in, APART * dtype_size_B[dtype], dtype, false, step);
+    operand(l, &t->out, 0, dtype, true, step);
+}
+
+static struct launch launch_of(const struct trial *t, const struct tile_work *w, int64_t cut)
+{
+    struct launch l = {.op = "device_tune"};
     unsigned dtype = dtype_for(w->cls);
-    int64_t m = (int64_t)w->sizes[0], n = (int64_t)w->sizes[1], batches = (int64_t)w->sizes[2], k = (int64_t)t->depth;
-    int64_t cut = less;
-    struct launch l = {.kernel = kernel_for(w), .n_reduce = 1, .op = "device_tune"};
-    if (w->kind == TILE_ROW) {
-        l.rank = 2, l.sizes[0] = m > cut ? m - cut : m, l.sizes[1] = n - cut;
-        operand(&l, &t->in, 0, dtype, false, (int64_t[4]){n, 1});
-        operand(&l, &t->out, 0, dtype, true, (int64_t[4]){1, 0});
-        return l;
-    }
-    l.rank = 4, l.sizes[0] = batches, l.sizes[1] = m - cut, l.sizes[2] = n - cut, l.sizes[3] = k - cut;
-    l.extent[0] = l.sizes[2], l.extent[1] = l.sizes[1], l.extent[2] = batches;
-    operand(&l, &t->in, 0, dtype, false, (int64_t[4]){m * k, k, 0, 1});
-    operand(&l, &t->in, APART * dtype_size_B[dtype], dtype, false, (int64_t[4]){n * k, 0, 1, n});
-    operand(&l, &t->out, 0, dtype, true, (int64_t[4]){m * n, n, 1, 0});
+    find_kernel(w, &l.kernel);
+    if (w->kind == TILE_PRODUCT)
+        lay_product(t, w, cut, dtype, &l);
+    else if (w->kind == TILE_POINT)
+        lay_points(t, w, cut, dtype, &l);
+    else
+        lay_rows(t, w, cut, dtype, &l);
     return l;
 }
 
@@ -87,12 +115,12 @@ static kiln_status launch_in(const struct trial *t, struct launch *l, struct til
 // All of the results, over other bits than there were.
 static kiln_status results_of(const struct trial *t, const struct tile_work *w, struct tile tile, char *out)
 {
-    for (unsigned less = 0; less < 2; less++) {
-        struct launch l = launch_of(t, w, less);
-        memset(out + less * t->out_B, 0xa5, t->out_B);
-        TRY(device_upload(t->dev, t->out.address, out + less * t->out_B, t->out_B));
+    for (int cut = 0; cut < 2; cut++, out += t->out_B) {
+        struct launch l = launch_of(t, w, cut);
+        memset(out, 0xa5, t->out_B);
+        TRY(device_upload(t->dev, t->out.address, out, t->out_B));
         TRY(launch_in(t, &l, tile));
-        TRY(device_download(t->dev, out + less * t->out_B, t->out.address, t->out_B));
+        TRY(device_download(t->dev, out, t->out.address, t->out_B));
     }
     return KILN_OK;
 }
@@ -117,7 +145,7 @@ static kiln_status race(const struct trial *t, const struct tile_work *w, const 
                         struct tile *best)
 {
     struct launch l = launch_of(t, w, 0);
-    double times_ns[LISTED][ROUNDS], once_ns, least_ns = 0;
+    double times_ns[TILE_LISTED][ROUNDS], once_ns, least_ns = 0;
     TRY(time_of(t, &l, tiles[0], 1, &once_ns));
     int launches = once_ns * MOST_LAUNCHES < ROUND_NS ? MOST_LAUNCHES : 1 + (int)(ROUND_NS / once_ns);
     for (int round = 0; round < ROUNDS; round++)
@@ -172,20 +200,35 @@ static void *pattern(uint8_t cls, uint64_t n)
 static void bound(const struct trial *t, struct tile_work *w)
 {
     uint64_t *s = w->sizes;
-    if (w->kind == TILE_ROW) {
-        while (s[0] > 1 && s[0] * s[1] > t->most) s[0] /= 2;
-        return;
+    if (w->kind == TILE_PRODUCT) {
+        while (s[2] > 1 && s[2] * s[0] * s[1] > t->most) s[2] /= 2;
+        while (s[0] * s[1] > t->most) s[s[0] < s[1]] /= 2;
+    } else {
+        while (s[0] > 1 && s[0] * (w->kind == TILE_POINT ? 2 : s[1]) > t->most) s[0] /= 2;
     }
-    while (s[2] > 1 && s[2] * s[0] * s[1] > t->most) s[2] /= 2;
-    while (s[0] * s[1] > t->most) s[s[0] < s[1]] /= 2;
+}
+
+// Elements of both operands together, and of the result.
+static void count_elements(const struct trial *t, const struct tile_work *w, uint64_t *in, uint64_t *out)
+{
+    const uint64_t *s = w->sizes;
+    *in = (s[0] + 1) * s[1];
+    *out = s[0];
+    if (w->kind == TILE_PRODUCT) {
+        *in = s[2] * (s[0] > s[1] ? s[0] : s[1]) * t->depth + APART;
+        *out = s[0] * s[1] * s[2];
+    } else if (w->kind == TILE_POINT) {
+        *in = 2 * s[0] + APART;
+        *out = 2 * s[0];
+    }
 }
 
 static kiln_status prepare(struct trial *t, const struct tile_work *w)
 {
-    uint64_t value_B = dtype_size_B[dtype_for(w->cls)], longest = w->sizes[0] > w->sizes[1] ? w->sizes[0] : w->sizes[1];
-    uint64_t in = w->kind == TILE_ROW ? w->sizes[0] * w->sizes[1] : w->sizes[2] * longest * t->depth + APART;
+    uint64_t value_B = dtype_size_B[dtype_for(w->cls)], in, out;
+    count_elements(t, w, &in, &out);
     t->in_B = in * value_B;
-    t->out_B = (w->kind == TILE_ROW ? w->sizes[0] : w->sizes[0] * w->sizes[1] * w->sizes[2]) * value_B;
+    t->out_B = out * value_B;
     t->filled = pattern(w->cls, in);
     t->want = malloc(2 * t->out_B);
     t->got = malloc(2 * t->out_B);
@@ -197,23 +240,23 @@ static kiln_status prepare(struct trial *t, const struct tile_work *w)
 
 static bool can_measure(kiln_device *dev, const struct tile_work *w)
 {
-    struct launch l = {.kernel = kernel_for(w)};
-    return w->cls != CLASS_BOOL && l.kernel && dev->ops->supports(dev, &l);
+    struct launch l = {.op = "device_tune"};
+    return w->cls != CLASS_BOOL && find_kernel(w, &l.kernel) && dev->ops->supports(dev, &l);
 }
 
 static kiln_status measure(kiln_device *dev, uint32_t place)
 {
     bool small = grid_is_small(&dev->caps);
-    struct trial t = {.dev = dev, .depth = small ? 32 : 512, .most = small ? 1 << 18 : 1 << 24};
+    struct trial t = {.dev = dev, .depth = small ? 32 : 512, .most = small ? 1 << 18 : 1 << 23};
     struct tile_work w = tile_largest_of(place);
-    struct tile tiles[LISTED], best = {0, 0};
+    struct tile tiles[TILE_LISTED], best = {0, 0};
     unsigned n = 0;
     if (!can_measure(dev, &w)) return KILN_OK;
     bound(&t, &w);
     kiln_status status = prepare(&t, &w);
     if (!status) status = candidates(&t, &w, tiles, &n);
     if (!status) status = race(&t, &w, tiles, n, &best);
-    if (!status) tile_set(dev->caps.tiles, place, tile_number(w.kind, best));
+    if (!status && !dev->caps.tiles->forced) tile_set(dev->caps.tiles, place, tile_number(w.kind, best));
     device_release(dev, &t.in);
     device_release(dev, &t.out);
     free(t.filled), free(t.want), free(t.got);
@@ -225,10 +268,12 @@ static kiln_status measure(kiln_device *dev, uint32_t place)
 // Of f32, which stands for f16 and bf16 too; the rest is measured as it is asked for.
 static bool is_usual(const struct device_caps *caps, const struct tile_work *w)
 {
-    uint64_t longest = grid_is_small(caps) ? 256 : 2048, many = w->sizes[0] * w->sizes[1] * w->sizes[2];
-    if (w->cls != CLASS_F32 || w->sizes[0] > longest) return false;
-    if (w->kind == TILE_ROW) return w->sizes[1] <= (grid_is_small(caps) ? 512 : 32768);
-    return w->sizes[1] <= longest && (w->sizes[2] == 1 || (!grid_is_small(caps) && many <= 1 << 20));
+    bool small = grid_is_small(caps);
+    const uint64_t *s = w->sizes, longest = small ? 256 : 2048;
+    if (w->cls != CLASS_F32) return false;
+    if (w->kind == TILE_POINT) return s[0] <= (small ? 1 << 17 : 1 << 26);
+    if (w->kind != TILE_PRODUCT) return s[0] <= longest && s[1] <= (small ? 512 : 32768);
+    return s[0] <= longest && s[1] <= longest && (s[2] == 1 || (!small && s[0] * s[1] * s[2] <= 1 << 20));
 }
 
 kiln_status vk_tune(kiln_device *dev)

@@ -45,12 +45,14 @@ struct vk_physical {
     uint8_t driver_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE];
     uint32_t subgroup_size;
     bool shuffle;      // compute shaders exchange values within a subgroup
+    uint32_t matrix;   // see device_caps
     uint64_t memory_B; // of the device-local heaps
     bool software, integrated;
     bool f64;
     bool sync2_extension; // 1.2: synchronization2 comes from the extension
     char missing[160];    // names of required features that are absent; "" when the device fits
 };
+bool vk_has_extension(struct vk_instance *i, VkPhysicalDevice handle, const char *name);
 kiln_status vk_physical_list(struct vk_instance *i, struct vk_physical **out, uint32_t *count); // free() the list
 kiln_status vk_physical_choose(struct vk_instance *i, const char *spec, struct vk_physical *out);
 
@@ -366,9 +368,10 @@ struct vk_dispatch {
 kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d);
 struct vk_lane *vk_lane_of(struct vk_device *vk, struct vk_recording *recording); // NULL: the stream's
 void vk_order(struct vk_device *vk, struct vk_recording *recording); // what follows there waits for what went before
-uint32_t vk_product_operands(const struct launch *l);           // of a matrix product: the first variant of its kernel
-bool vk_product_is_even(const struct launch *l, uint32_t tile); // no tile and no slice goes beyond the sizes
-bool vk_operands_are_narrow(const struct launch *l);            // no offset is negative; in bytes all are below 2 GiB
+uint32_t vk_product_operands(const struct launch *l); // of a matrix product: the first variant of its kernel
+bool vk_product_is_even(const struct launch *l, uint32_t tile,
+                        uint32_t depth);             // no tile and no slice goes beyond the sizes
+bool vk_operands_are_narrow(const struct launch *l); // no offset is negative; in bytes all are below 2 GiB
 uint32_t vk_operands_fours(
     const struct launch *l); // a bit an operand: four neighbours in the innermost dimension are one access
 // Whether four neighbours along the innermost dimension are one aligned access of each operand; *splat gets those that

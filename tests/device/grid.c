@@ -65,10 +65,53 @@ static void start_values_are_listed(void **state)
             struct tile t = tile_start(&caps, &w);
             assert_int_not_equal(tile_number(w.kind, t), 0);
             assert_true(tile_fits(&caps, w.kind, w.cls, t));
+            if (w.kind == TILE_POINT) continue;
             bool runs = w.kind == TILE_PRODUCT && (w.cls == CLASS_F32 || w.cls == CLASS_F64) && devices[d][0] >= 4096;
             assert_int_equal(t.run, runs ? 8 : 1);
             assert_true(16 % t.run == 0); // the depth of a slice
         }
+    }
+}
+
+static struct tile start_of(uint32_t parallelism, enum tile_kind kind, uint64_t many, uint64_t length)
+{
+    struct device_caps caps = {.parallelism = parallelism, .subgroup_size = 32, ROOM};
+    return tile_start(&caps, &(struct tile_work){kind, CLASS_F32, {many, length, 1}});
+}
+
+static void tiles_of_rows_and_points(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t parallelism;
+        enum tile_kind kind;
+        uint64_t many, length;
+        struct tile tile;
+    } rows[] = {
+        {1 << 17, TILE_ROW, 100, 8, {1, 1}},
+        {1 << 17, TILE_ROW, 1, 128, {16, 1}},
+        {1 << 17, TILE_ROW, 100, 1024, {64, 1}},
+        {1 << 17, TILE_ROW, 100, 1025, {256, 1}},
+        {1024, TILE_ROW, 15, 8, {1, 1}},
+        {1024, TILE_ROW, 15, 1023, {8, 1}},
+        {1024, TILE_ROW, 16, 1023, {1, 1}},
+        {1024, TILE_ROW, 16, 1024, {8, 1}},
+        {1 << 17, TILE_COLUMN, 64, 32, {1, 1}},
+        {1 << 17, TILE_COLUMN, 64, 1000, {16, 1}},
+        {1 << 17, TILE_COLUMN, 64, 200, {8, 1}},
+        {1024, TILE_COLUMN, 1024, 1000, {1, 1}},
+        {1024, TILE_COLUMN, 300, 1000, {4, 1}},
+        {1 << 17, TILE_POINT, 65535, 4, {64, 1}},
+        {1 << 17, TILE_POINT, 65536, 4, {256, 1}},
+        {1 << 17, TILE_POINT, 16384, 1, {256, 1}},
+        {1 << 17, TILE_POINT, 1 << 22, 4, {256, 4}},
+        {1 << 17, TILE_POINT, 1 << 22, 1, {256, 1}},
+        {1024, TILE_POINT, 1 << 22, 4, {256, 1}},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct tile t = start_of(rows[i].parallelism, rows[i].kind, rows[i].many, rows[i].length);
+        assert_int_equal(t.size, rows[i].tile.size);
+        assert_int_equal(t.run, rows[i].tile.run);
     }
 }
 
@@ -106,8 +149,8 @@ static void classes_of_work(void **state)
     assert_int_not_equal(place_of(TILE_ROW, 8, 1000, 1), place_of(TILE_ROW, 9, 1000, 1));
     for (uint32_t place = 0; place < TILE_PLACES; place++) {
         struct tile_work w = tile_largest_of(place);
-        if (w.kind == TILE_ROW && w.sizes[2] > 1) continue; // rows have no batches
-        assert_int_equal(tile_place(&w), place);
+        bool can_be = w.kind == TILE_PRODUCT || (w.sizes[2] == 1 && (w.kind != TILE_POINT || w.sizes[1] <= 4));
+        assert_int_equal(tile_place(&w) == place, can_be);
     }
     for (uint64_t m = 0; m < UINT64_C(1) << 62; m = m * 3 + 1)
         for (uint64_t b = 1; b < UINT64_C(1) << 40; b *= 2) {
@@ -166,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_folded_grid_holds_all_groups),
                                        cmocka_unit_test(tiles_of_products),
                                        cmocka_unit_test(start_values_are_listed),
+                                       cmocka_unit_test(tiles_of_rows_and_points),
                                        cmocka_unit_test(lists_of_tiles),
                                        cmocka_unit_test(classes_of_work),
                                        cmocka_unit_test(tiles_that_were_measured),

@@ -226,6 +226,19 @@ static void many_small_ones(void **state)
         }
 }
 
+// One to a few rows with columns that lie along k: packed where they are short, read as they lie where they are long.
+static void few_rows_and_columns(void **state)
+{
+    static const int64_t sizes[][3] = {{1, 128, 128}, {1, 31, 63}, {1, 33, 64}, {2, 5, 65}, {3, 127, 64},
+                                       {3, 3, 256},   {4, 64, 64}, {2, 1, 97},  {1, 4, 130}};
+    for (size_t s = 0; s < COUNT_OF(sizes); s++)
+        for (size_t t = 0; t < COUNT_OF(dtypes); t++) {
+            int layouts[] = {ROWS, COLUMNS, (int)(s + t) % 2};
+            check(sizes[s][0], sizes[s][1], sizes[s][2], dtypes[t], layouts);
+            check_many(sizes[s][0], sizes[s][1], sizes[s][2], dtypes[t], layouts);
+        }
+}
+
 // Rows that are further apart than a page, as in a piece of a large matrix.
 static void huge_strides(void **state)
 {
@@ -280,8 +293,9 @@ static void no_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size),      cmocka_unit_test(every_layout), cmocka_unit_test(blocks),
-        cmocka_unit_test(many_small_ones), cmocka_unit_test(huge_strides), cmocka_unit_test(no_numbers),
+        cmocka_unit_test(every_size),      cmocka_unit_test(every_layout),         cmocka_unit_test(blocks),
+        cmocka_unit_test(many_small_ones), cmocka_unit_test(few_rows_and_columns), cmocka_unit_test(huge_strides),
+        cmocka_unit_test(no_numbers),
     };
     // An instruction set that the machine lacks: 77 tells the runner that the test was skipped.
     kiln_device *probe = kiln_device_open("cpu");

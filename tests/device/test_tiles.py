@@ -53,9 +53,9 @@ class Tiles(unittest.TestCase):
         self.bits(KILN_DEBUG='tile=row:16', KILN_TUNE='1')
         self.assertEqual(list(self.folder.glob('tiles-*')), [])
 
-    def measure_three_at_once(self, bits):
+    def measure_two_at_once(self, bits):
         env = self.env | {'KILN_TUNE': '1'}
-        running = [subprocess.Popen([STEPS], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
+        running = [subprocess.Popen([STEPS], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
         for p in running:
             out, err = p.communicate()
             self.assertEqual((out.decode().split(), err, p.returncode), (bits, b'', 0))
@@ -64,7 +64,7 @@ class Tiles(unittest.TestCase):
 
     def test_measured_in_one_process_taken_in_the_next(self):
         start = self.bits()
-        self.measure_three_at_once(start)
+        self.measure_two_at_once(start)
         text = self.table().read_text()
         self.assertRegex(text, r'^kiln tiles 2\ndevice .*\n(product|row) ')
         self.assertRegex(text, r'(?m)^product f32 128 128 1 tile \d+ 1$')
@@ -85,11 +85,11 @@ class Tiles(unittest.TestCase):
         # Broken: told once, and as if it were not there.
         for broken, cause in ((changed[:-3], 'it ends in the middle'),
                               (changed.replace('tiles 2', 'tiles 9'), 'it is of version 9, this library has 2'),
-                              (changed.replace(f'tile {other} 1', 'tile 4096 1'), '.*tile 4096 1", is no tile')):
+                              (changed.replace(f'tile {other} 1', 'tile 4096 1'), r'line \d is no tile')):
             self.table().write_text(broken)
-            says = rf'kiln: {re.escape(str(self.table()))}: .*{cause}; tiles are chosen as if there were no such file\n'
+            says = rf'kiln: {re.escape(str(self.table()))}: {cause}; tiles are chosen as if there were no such file\n'
             self.assertEqual(self.bits(says), start)
-            self.assertIn(cause.lstrip('.*').replace('"', '\\"'), self.run_program(INFO, '--json').stdout)
+            self.assertRegex(self.run_program(INFO, '--json').stdout, cause)
             self.run_program(CACHE, 'verify', status=1)
         # The next measurement replaces it.
         self.bits(r'kiln: .*\n', KILN_TUNE='1')

@@ -113,10 +113,9 @@ static void check_products(struct product *p, struct tile t)
         p->m = sizes[i][0], p->n = sizes[i][1], p->k = sizes[i][2];
         check_product(p, t);
     }
-    if (p->cls != CLASS_F32 || t.run == 1) return;
+    if (p->cls != CLASS_F32 || t.run == 1 || t.size != TILE_MIDDLE) return;
     p->m = p->n = 128, p->k = 32; // no edge
     check_product(p, t);
-    if (t.size != TILE_MIDDLE) return;
     p->turned = true;
     check_product(p, t);
     p->turned = false;
@@ -137,13 +136,15 @@ static void products_in_each_tile(void **state)
     }
 }
 
-static void check_row(const struct block *in, const struct block *out, int64_t rows, int64_t length, struct tile t)
+static void check_row(enum tile_kind kind, const struct block *in, const struct block *out, int64_t rows,
+                      int64_t length, struct tile t)
 {
     struct launch l = launch_new("reduce_sum", CLASS_F32, 2, (int64_t[]){rows, length});
     float got[2][64];
     l.n_reduce = 1;
     l.variant[2] = t.size, l.variant[3] = t.run;
-    add_operand(&l, in, KILN_F32, 0, (int64_t[]){length, 1}, false);
+    int64_t across = kind == TILE_ROW ? length : 1, along = kind == TILE_ROW ? 1 : rows;
+    add_operand(&l, in, KILN_F32, 0, (int64_t[]){across, along}, false);
     add_operand(&l, out, KILN_F32, 0, (int64_t[]){1, 0}, true);
     for (int again = 0; again < 2; again++) {
         memset(got[again], 0xff, sizeof got[again]);
@@ -155,7 +156,7 @@ static void check_row(const struct block *in, const struct block *out, int64_t r
     for (int64_t i = 0; i < 64; i++) {
         double want = 0, magnitudes = 0;
         for (int64_t j = 0; i < rows && j < length; j++) {
-            double v = value_of(CLASS_F32, i * length + j);
+            double v = value_of(CLASS_F32, i * across + j * along);
             want += v, magnitudes += fabs(v);
         }
         double off = fabs((double)got[0][i] - want);
@@ -170,7 +171,42 @@ static void rows_in_each_tile(void **state)
     struct block in = filled_block(CLASS_F32, 37 * 1021, 0), out = block_new(64 * 4, NULL);
     struct tile t;
     for (unsigned n = 1; (t = tile_of(TILE_ROW, n)).size; n++)
-        for (size_t i = 0; i < COUNT_OF(lengths); i++) check_row(&in, &out, i % 2 ? 3 : 37, lengths[i], t);
+        for (size_t i = 0; i < COUNT_OF(lengths); i++) check_row(TILE_ROW, &in, &out, i % 2 ? 3 : 37, lengths[i], t);
+    for (unsigned n = 1; (t = tile_of(TILE_COLUMN, n)).size; n++)
+        for (size_t i = 0; i < COUNT_OF(lengths); i++) check_row(TILE_COLUMN, &in, &out, i % 2 ? 3 : 37, lengths[i], t);
+    device_release(dev, &in), device_release(dev, &out);
+}
+
+enum { MOST_POINTS = 5000 };
+
+static void check_points(const struct block *in, const struct block *out, int64_t n, int64_t step, struct tile t)
+{
+    struct launch l = launch_new("add", CLASS_F32, 1, &n);
+    static float got[2 * MOST_POINTS + 8];
+    l.variant[2] = t.size, l.variant[3] = t.run;
+    add_operand(&l, in, KILN_F32, 0, &step, false);
+    add_operand(&l, in, KILN_F32, 4, &step, false);
+    add_operand(&l, out, KILN_F32, 0, &step, true);
+    memset(got, 0xff, sizeof got);
+    assert_ok(device_upload(dev, out->address, got, sizeof got));
+    assert_ok(dev->ops->launch(dev, &l));
+    assert_ok(device_download(dev, got, out->address, sizeof got));
+    for (int64_t i = 0; i < (int64_t)COUNT_OF(got); i++) {
+        float want = (float)value_of(CLASS_F32, i) + (float)value_of(CLASS_F32, i + 4);
+        if (i % step || i / step >= n ? !isnan(got[i]) : got[i] != want)
+            fail_msg("%d points %d apart, tile %u:%u, %d: %g", (int)n, (int)step, t.size, t.run, (int)i,
+                     (double)got[i]);
+    }
+}
+
+static void points_in_each_tile(void **state)
+{
+    static const int64_t counts[] = {1, 63, 65, 1021, 2051, 4096, 4999};
+    struct block in = filled_block(CLASS_F32, 2 * MOST_POINTS + 8, 0), out = block_new((2 * MOST_POINTS + 8) * 4, NULL);
+    struct tile t;
+    for (unsigned n = 1; (t = tile_of(TILE_POINT, n)).size; n++)
+        for (size_t i = 0; i < COUNT_OF(counts); i++) check_points(&in, &out, counts[i], 1 + (int64_t)(n % 2), t);
+    for (size_t i = 0; i < COUNT_OF(counts); i++) check_points(&in, &out, counts[i], 1, tile_of(TILE_POINT, 6));
     device_release(dev, &in), device_release(dev, &out);
 }
 
@@ -364,35 +400,88 @@ static unsigned n_measured(void)
 // With KILN_TUNE=1 a device measures at its end what was asked of it, and nothing else.
 static void what_was_asked_is_measured(void **state)
 {
-    struct tile_work w[] = {{TILE_PRODUCT, CLASS_F32, {20, 40, 1}}, {TILE_ROW, CLASS_F32, {5, 100, 1}}};
+    struct tile_work w[] = {{TILE_PRODUCT, CLASS_F32, {20, 40, 1}},
+                            {TILE_ROW, CLASS_F32, {5, 100, 1}},
+                            {TILE_COLUMN, CLASS_F32, {5, 100, 1}},
+                            {TILE_POINT, CLASS_I32, {3000, 4, 1}}};
+    enum { ASKED = COUNT_OF(w) };
     setenv("KILN_TUNE", "0", 1);
     reopen();
-    for (int i = 0; i < 2; i++) tile_choose(&dev->caps, &w[i]);
+    for (int i = 0; i < ASKED; i++) tile_choose(&dev->caps, &w[i]);
     reopen();
     assert_int_equal(n_measured(), 0);
     assert_int_not_equal(access(file, F_OK), 0);
     setenv("KILN_TUNE", "1", 1);
     reopen();
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < ASKED; i++) {
         struct tile a = tile_start(&dev->caps, &w[i]), b = tile_choose(&dev->caps, &w[i]);
         assert_memory_equal(&a, &b, sizeof a);
     }
     assert_int_equal(n_measured(), 0);
     reopen();
-    assert_int_equal(n_measured(), 2);
-    for (int i = 0; i < 2; i++) assert_int_not_equal(dev->caps.tiles->number[tile_place(&w[i])], 0);
+    assert_int_equal(n_measured(), ASKED);
+    for (int i = 0; i < ASKED; i++) assert_int_not_equal(dev->caps.tiles->number[tile_place(&w[i])], 0);
     // What is known is not measured again.
     char *first = read_file(file), *second;
     assert_false(unlink(file));
-    for (int i = 0; i < 2; i++) tile_choose(&dev->caps, &w[i]);
+    for (int i = 0; i < ASKED; i++) tile_choose(&dev->caps, &w[i]);
     reopen();
     assert_int_not_equal(access(file, F_OK), 0);
     write_file(file, first, strlen(first));
     reopen();
-    assert_int_equal(n_measured(), 2);
+    assert_int_equal(n_measured(), ASKED);
     second = read_file(file);
     assert_string_equal(first, second);
     free(first), free(second);
+}
+
+static const struct device_ops *ops_before;
+
+// In one tile nothing is computed, which is the fastest of all.
+static kiln_status launch_or_not(kiln_device *d, const struct launch *l)
+{
+    return l->variant[2] == 128 ? KILN_OK : ops_before->launch(d, l);
+}
+
+static void tiles_with_other_results_do_not_win(void **state)
+{
+    struct tile_work w = {TILE_PRODUCT, CLASS_F32, {64, 64, 1}};
+    uint32_t place = tile_place(&w);
+    struct device_ops wrong = *dev->ops;
+    ops_before = dev->ops;
+    wrong.launch = launch_or_not;
+    dev->ops = &wrong;
+    dev->caps.tiles->notes = true;
+    tile_choose(&dev->caps, &w);
+    n_warnings = 0;
+    kiln_set_log(note_warning, NULL);
+    dev->ops->leave(dev);
+    kiln_set_log(NULL, NULL);
+    dev->ops = ops_before;
+    assert_int_equal(n_warnings, 1);
+    assert_non_null(strstr(warning, "product:128:1 has other results than product:32:1"));
+    assert_int_not_equal(dev->caps.tiles->number[place], 0);
+    assert_true(tile_choose(&dev->caps, &w).size < 128);
+}
+
+// An error of kiln_device_tune, a warning where nobody asked; what there was stays.
+static void memory_that_does_not_suffice(void **state)
+{
+    struct tile_work w = {TILE_PRODUCT, CLASS_F32, {2000, 2000, 1}};
+    assert_ok(kiln_device_set_memory_limit(dev, 4096));
+    assert_int_equal(kiln_device_tune(dev), KILN_E_DEVICE_MEMORY);
+    kiln_error_clear();
+    dev->caps.tiles->notes = true;
+    tile_choose(&dev->caps, &w);
+    n_warnings = 0;
+    kiln_set_log(note_warning, NULL);
+    dev->ops->leave(dev);
+    kiln_set_log(NULL, NULL);
+    assert_int_equal(kiln_error(), KILN_OK);
+    assert_int_equal(n_warnings, 1);
+    assert_non_null(strstr(warning, "KILN_TUNE: "));
+    assert_int_equal(n_measured(), 0);
+    assert_int_not_equal(access(file, F_OK), 0);
 }
 
 int main(void)
@@ -401,9 +490,14 @@ int main(void)
 #define CASE(name)      cmocka_unit_test_setup_teardown(name, open_device, close_device)
 #define CASE_FILE(name) cmocka_unit_test_setup_teardown(name, begin_folder, end_folder)
     const struct CMUnitTest tests[] = {
-        CASE(products_in_each_tile),           CASE(rows_in_each_tile),
-        CASE_FILE(tables_survive_the_file),    CASE_FILE(broken_files_are_told_and_ignored),
+        CASE(products_in_each_tile),
+        CASE(rows_in_each_tile),
+        CASE(points_in_each_tile),
+        CASE_FILE(tables_survive_the_file),
+        CASE_FILE(broken_files_are_told_and_ignored),
         CASE_FILE(what_was_asked_is_measured),
+        CASE_FILE(tiles_with_other_results_do_not_win),
+        CASE_FILE(memory_that_does_not_suffice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

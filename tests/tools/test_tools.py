@@ -821,8 +821,9 @@ for arg; do
     1e9) count=1200 ;;
     --cold-child) count=30 ;;
     chain5) count=70 ;;
-    compile_1000) count=100 ;;
+    compile_1000 | unrolled_16) count=100 ;;
     compile_4000) count=310 ;;
+    unrolled_64) count=${LARGE:-310} ;;
     esac
 done
 echo "totals: $((count * ${scale:-1}))" >"$out"
@@ -834,7 +835,8 @@ echo "totals: $((count * ${scale:-1}))" >"$out"
         self.assertEqual(done.returncode, 0, done.stderr)
         for name, first in (('dispatch_1000 eager', 1), ('cold_start', 30),
                             ('first_call cold', 70), ('first_call warm', 70),
-                            ('compile_1000', 100), ('compile_4000', 310)):
+                            ('compile_1000', 100), ('compile_4000', 310),
+                            ('unrolled_16', 100), ('unrolled_64', 310)):
             self.assertRegex(done.stdout, rf'(?m)^{name} +{first} +{2 * first} +2\.000$')
         held = ('--compiler', 'gcc-1', '--results', str(self.dir))
         self.assertEqual(self.instructions(*held, PROGRAM).returncode, 77)
@@ -843,6 +845,10 @@ echo "totals: $((count * ${scale:-1}))" >"$out"
         done = self.instructions(*held, other)
         self.assertEqual(done.returncode, 1)
         self.assertIn('cold_start: 60 instructions, 2.000 of the 30 before', done.stdout)
+        ENV['LARGE'] = '340'
+        self.addCleanup(ENV.pop, 'LARGE')
+        self.assertIn('unrolled_64: 4.43 times the instructions of unrolled_16, beside those of cold_start',
+                      self.instructions(*held, PROGRAM).stdout)
         self.assertEqual(self.instructions('--write', PROGRAM).returncode, 2)
         done = self.instructions(str(self.dir / 'absent'))
         self.assertEqual(done.returncode, 2)

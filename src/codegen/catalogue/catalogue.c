@@ -190,6 +190,7 @@ static kiln_status add_custom(struct catalogue *g, const struct kernel_row *r, i
                                    .cpu_only = r->cpu_only};
     memcpy(k->info.tile, r->tile, sizeof r->tile);
     k->info.picks_tile = r->picks_tile;
+    k->info.matrices = r->matrices;
     k->info.by_rows = r->by_rows;
     k->info.hands_on = r->hands_on;
     for (int i = 0; i < 3; i++)

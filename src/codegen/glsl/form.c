@@ -92,6 +92,12 @@ static void choose_fours(const struct fused_kernel *k, struct glsl_form *f)
         if (sides[i].fast >= 0) f->vector |= 1u << i;
 }
 
+static bool is_f16(const struct fused_kernel *k, int node)
+{
+    const struct scalar_node *n = &k->dag.nodes[node];
+    return n->kind == SCALAR_LOAD && k->in[n->code].dtype == KILN_F16;
+}
+
 static void choose_tiles(const struct fused_kernel *k, const struct device_caps *caps, struct glsl_form *f)
 {
     struct glsl_sections s;
@@ -101,8 +107,12 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
     struct tile t = tile_choose(caps, &w);
     f->tile_m = f->tile_n = t.size;
     f->run = t.run;
-    f->lanes = tile_local(t);
+    f->lanes = tile_local(TILE_PRODUCT, t);
     f->rows = f->chunk = 1;
+    if (w.cls == CLASS_F32 && is_f16(k, k->product.a) && is_f16(k, k->product.b) && caps->matrix) {
+        f->matrix = caps->matrix;
+        f->subgroup = caps->subgroup_size;
+    }
     choose_fours(k, f);
 }
 
@@ -175,7 +185,7 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
 void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 {
     const uint32_t values[] = {f->kind,   f->lanes,    f->rows,   f->chunk,  f->keep, f->vector,
-                               f->splits, f->subgroup, f->tile_m, f->tile_n, f->run};
+                               f->splits, f->subgroup, f->tile_m, f->tile_n, f->run,  f->matrix};
     _Static_assert(sizeof values == sizeof *f && sizeof values <= sizeof p->choices, "a form fits into a plan");
     memcpy(p->choices, values, sizeof values);
     p->form = (uint8_t)f->kind;
@@ -186,7 +196,7 @@ void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 void glsl_form_load(const struct codegen_plan *p, struct glsl_form *out)
 {
     const uint32_t *c = p->choices;
-    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10]};
+    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11]};
 }
 
 void glsl_sections_of(const struct fused_kernel *k, const struct glsl_form *f, struct glsl_sections *out)

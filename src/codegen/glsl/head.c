@@ -119,7 +119,11 @@ void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan)
         if (f->subgroup > 1) str_add(e->out, "#define SHUFFLES\n");
         if (f->kind != GLSL_POINTS) str_add(e->out, "#define ROWS_FOLD\n");
     }
+    if (f->matrix) str_add(e->out, "#define MATRICES\n#include \"matrix_units.glsl\"\n");
     str_add(e->out, "#include \"fused.glsl\"\n");
+    if (f->matrix)
+        str_addf(e->out, "layout(constant_id = 0) const uint MATRIX = %uu;\nconst uint SUBGROUP = %uu;\n", f->matrix,
+                 f->subgroup);
     include_prelude(e);
     if (folds) include_folds(e);
 }

@@ -128,6 +128,18 @@ void glsl_part_store(struct glsl_emitter *e, const struct glsl_sections *s, stru
     str_add(e->out, "}\n");
 }
 
+// The same four of f16 as they lie in memory.
+static void add_fetch(struct glsl_emitter *e, const struct glsl_sections *s, struct glsl_part *p)
+{
+    char name = (char)(p->letter - 'a' + 'A');
+    str_addf(e->out, "uvec2 %c_bits(const %c_side s, const uint %s, const uint %s)\n{\n", p->letter, p->letter,
+             p->first_name, p->second_name);
+    add_part_places(e, s, p);
+    str_add(e->out, "    return Memory16x4(");
+    glsl_add_address(e, 'o', e->k->dag.nodes[p->root].code);
+    str_addf(e->out, ").v;\n}\n#define %c_FETCH(s, i, j) %c_bits(s, i, j)\n", name, p->letter);
+}
+
 // Four values along the fast dimension of a side, with one access for each that is loaded; and whether they may be
 // had so: the macros <NAME>_FOURS and <NAME>_FOUR.
 void glsl_part_fours(struct glsl_emitter *e, const struct glsl_sections *s, struct glsl_part *p, int number)
@@ -173,6 +185,7 @@ void glsl_part_fours(struct glsl_emitter *e, const struct glsl_sections *s, stru
     str_addf(e->out,
              ";\n    }\n    return four;\n}\n#define %c_FOURS %c_fours()\n#define %c_FOUR(s, i, j) %c_four(s, i, j)\n",
              name, p->letter, name, p->letter);
+    if (e->form.matrix) add_fetch(e, s, p);
 }
 
 static void add_main(struct glsl_emitter *e)

@@ -51,7 +51,7 @@ struct llvm_series_item {
     const uint64_t *words;
     const bool *fixed;
     bool run_end;
-    int n_movers, n_numbers;
+    int n_words, n_movers, n_numbers;
     struct llvm_series_number numbers[FUSED_MAX_SCALARS];
 };
 // All launches of a trip, those of the condition first; each is one work unit.
@@ -78,7 +78,9 @@ static inline int llvm_series_stop_at(const struct llvm_series *s)
 {
     return 4 * s->n + 1;
 }
-// Compiles the trips of a loop into one function, which serves these sizes alone.
+// Appends all that the function's code depends on besides llvm_host_key.
+kiln_status llvm_series_key(const struct llvm_series *s, struct str *out);
+// Compiles the trips of a loop into one function, which serves these sizes alone. Its name is made of the key.
 kiln_status llvm_compile_series(const struct llvm_series *s, struct codegen_code *out);
 
 // --- between this library and the module ---

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <kiln/version.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,14 +211,38 @@ kiln_status llvm_compile(const struct fused_kernel *k, const struct codegen_plan
     return status;
 }
 
+kiln_status llvm_series_key(const struct llvm_series *s, struct str *out)
+{
+    str_addf(out, "%d of %d", s->n_cond, s->n);
+    for (int i = 0; i < s->n; i++) {
+        const struct llvm_series_item *it = &s->items[i];
+        str_addf(out, "; %d %d %d", it->run_end, it->n_movers, it->n_words);
+        for (int j = 0; j < it->n_numbers; j++) str_addf(out, ", %d is %d", it->numbers[j].word, it->numbers[j].cls);
+        for (int j = 0; j < it->n_words; j++)
+            if (it->fixed[j])
+                str_addf(out, " %llx", (unsigned long long)it->words[j]);
+            else
+                str_add(out, " *");
+        str_addn(out, (const char *)it->plan, sizeof *it->plan);
+        fused_family(it->k, out);
+    }
+    return str_check(out);
+}
+
 kiln_status llvm_compile_series(const struct llvm_series *s, struct codegen_code *out)
 {
-    static atomic_ullong made; // what is not kept needs no more than a name of its own
+    struct str key;
+    str_init(&key);
+    kiln_status status = llvm_series_key(s, &key);
     *out = (struct codegen_code){.plan = {.target = CODE_LLVM}};
-    snprintf(out->symbol, sizeof out->symbol, "series_%llu", atomic_fetch_add(&made, 1));
+    snprintf(out->symbol, sizeof out->symbol, "series_%016llx%016llx",
+             (unsigned long long)hash_bytes(0, str_text(&key), key.len),
+             (unsigned long long)hash_bytes(1, str_text(&key), key.len));
+    str_free(&key);
+    TRY(status);
     const struct llvm_module *m = begin();
     if (!m) return error_pending;
-    kiln_status status = m->compile_series(s, out);
+    status = m->compile_series(s, out);
     end();
     return status;
 }

@@ -7,7 +7,7 @@
 #define TARGET
 #if defined(__AVX512F__)
 #include <immintrin.h>
-enum { GEMM_K = 256, GEMM_M = 96 };
+enum { GEMM_K = 512, GEMM_M = 96 };
 #define GEMM_ROWS             12
 #define VECTOR                __m512d
 #define LANES                 8
@@ -52,9 +52,32 @@ enum { GEMM_K = 256, GEMM_M = 32 };
 #endif
 #include "cpu/kernels/gemm_kernel_tmpl.c"
 
+#if defined(__AVX512F__)
+enum { ROWS_AHEAD = 12 };
+
+// Rows of one panel, two lines each, which memory is asked for some rows before.
+static void pack_lines(const struct gemm_matrix *b, int64_t k, int64_t n, double *to)
+{
+    const double *at = (const double *)(const void *)b->at;
+    __mmask8 low = first_lanes(n), high = first_lanes(n - LANES);
+    for (int64_t q = 0; q < k; q++, at += b->row, to += 2 * LANES) {
+        __builtin_prefetch(at + ROWS_AHEAD * b->row);
+        __builtin_prefetch(at + ROWS_AHEAD * b->row + LANES);
+        _mm512_storeu_pd(to, _mm512_maskz_loadu_pd(low, at));
+        _mm512_storeu_pd(to + LANES, _mm512_maskz_loadu_pd(high, at + LANES));
+    }
+}
+#endif
+
 static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel, int64_t ahead_B)
 {
     (void)ahead_B;
+#if defined(__AVX512F__)
+    if (b->dtype == KILN_F64 && b->col == 1) {
+        pack_lines(b, k, n, panel);
+        return;
+    }
+#endif
     pack_b_any(&CPU_FN(cpu_gemm_f64), CLASS_F64, b, k, n, panel);
 }
 

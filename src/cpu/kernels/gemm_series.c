@@ -22,12 +22,21 @@ struct series {
     int64_t ld;
 };
 
+// Packing columns for so few rows takes longer than to multiply them as they lie, where they are long enough for lanes.
+static bool reads_columns_once(const struct gemm *g)
+{
+    enum { FEW_ROWS = 3, LONG_COLUMNS = 64 };
+    bool lies_in_columns = g->b.row == 1 && g->b.col != 1;
+    return g->m <= FEW_ROWS && g->k >= LONG_COLUMNS && lies_in_columns && CPU_FN(cpu_gemm_is_few)(g);
+}
+
 bool CPU_FN(cpu_gemm_is_small)(const struct gemm *g)
 {
     const struct gemm_kind *kind = CPU_FN(cpu_gemm_kind)(g);
     int64_t heights = (g->m + kind->tiles.rows - 1) / kind->tiles.rows;
     int64_t panels = (g->n + kind->tiles.columns - 1) / kind->tiles.columns;
     bool along = g->k % kind->depth == 0 && (kind->depth == 1 || g->a.col == 1);
+    if (reads_columns_once(g)) return false;
     if (g->m > MOST_ROWS || g->n > MOST_COLUMNS || heights * panels > MOST_TILES) return false;
     return g->k <= MOST_K && g->k > 0 && g->m > 0 && g->n > 0 && g->a.dtype == kind->dtype && along &&
            (g->out.col == 1 || g->n == 1) && !g->after;

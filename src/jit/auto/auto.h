@@ -78,6 +78,8 @@ struct auto_plan {
     struct auto_plan *next;
     size_t n_wanted;
     struct ref *wanted;
+    int32_t *place; // by value of a step, among the wanted; -1: none
+    int32_t n_values;
     struct ref *inputs; // of the graph: inputs and run-time numbers of the segment
     size_t n_inputs;
     struct auto_body *body;
@@ -165,8 +167,9 @@ struct segment {
     struct auto_step *first;
     kiln_device *dev;
     VEC(struct lazy_reader *) inputs;
-    int32_t *lists; // of inputs, by where they lie: the last, -1: none
+    int32_t *lists; // of inputs, by where they lie: the last, -1: none; few_lists at first
     size_t n_lists; // a power of two, or 0
+    int32_t few_lists[8];
     VEC(struct auto_number) numbers;
     int32_t n_values;
     struct lazy *lazies;
@@ -242,6 +245,10 @@ struct auto_step *auto_step_add(struct auto_walk *w, const struct auto_step_key 
                                 const struct layout *view);
 // The segment goes on to a child.
 kiln_status auto_step_take(struct auto_walk *w, struct auto_step *to, const struct ref *in);
+static inline size_t auto_step_values(const struct auto_step *at) // of the path up to it
+{
+    return (size_t)(at->n_values + at->n_out);
+}
 // Inputs of the segment that its steps so far account for.
 static inline size_t auto_step_inputs(const struct auto_step *at)
 {

@@ -103,6 +103,7 @@ static kiln_status take_block(struct segment *s, const struct lazy *l, kiln_tens
 
 static int find(const struct auto_plan *p, const struct ref *r)
 {
+    if (r->kind == REF_STEP) return r->index < p->n_values ? p->place[r->index] : -1;
     for (size_t i = 0; i < p->n_wanted; i++)
         if (ref_equal(&p->wanted[i], r)) return (int)i;
     return -1;
@@ -282,16 +283,41 @@ static kiln_status get_plan(struct segment *s, const struct ref *wanted, size_t 
     return KILN_OK;
 }
 
-static kiln_status choose(struct segment *s, const struct lazy *asked, struct ref **wanted, size_t *n)
+enum { IS_LEARNT = 1, IS_CHOSEN = 2 };
+
+static bool is_marked(const struct ref *r, const uint8_t *marks, int mark, const struct ref *v, size_t n)
+{
+    return r->kind == REF_STEP ? marks[r->index] & mark : has(v, n, r);
+}
+
+// `marks`: by value, clear.
+static void choose_among(const struct segment *s, const struct lazy *asked, uint8_t *marks, struct ref *wanted,
+                         size_t *n)
 {
     const struct break_point *end = s->at->end;
+    for (size_t i = 0; i < end->learnt.n; i++)
+        if (end->learnt.v[i].kind == REF_STEP) marks[end->learnt.v[i].index] |= IS_LEARNT;
+    for (const struct lazy *l = s->lazies; l; l = l->next) {
+        const struct ref *r = &l->value;
+        if (l != asked && !l->outside && !l->asked && !is_marked(r, marks, IS_LEARNT, end->learnt.v, end->learnt.n))
+            continue;
+        if (is_marked(r, marks, IS_CHOSEN, wanted, *n)) continue;
+        wanted[(*n)++] = *r;
+        if (r->kind == REF_STEP) marks[r->index] |= IS_CHOSEN;
+    }
+}
+
+static kiln_status choose(struct segment *s, const struct lazy *asked, struct ref **wanted, size_t *n)
+{
+    enum { FEW = 64 };
+    size_t n_values = auto_step_values(s->at);
+    uint8_t few[FEW] = {0}, *marks = n_values > FEW ? calloc(n_values, 1) : few;
     *n = 0;
     *wanted = malloc((count_lazies(s) + 1) * sizeof **wanted);
-    if (!*wanted) return error_set(KILN_E_MEMORY, "jit: out of memory");
-    for (const struct lazy *l = s->lazies; l; l = l->next)
-        if (l == asked || l->outside || l->asked || has(end->learnt.v, end->learnt.n, &l->value))
-            if (!has(*wanted, *n, &l->value)) (*wanted)[(*n)++] = l->value;
-    return KILN_OK;
+    bool room = *wanted && marks;
+    if (room) choose_among(s, asked, marks, *wanted, n);
+    if (marks != few) free(marks);
+    return room ? KILN_OK : error_set(KILN_E_MEMORY, "jit: out of memory");
 }
 
 // Telling

@@ -34,8 +34,7 @@ static size_t count_numbers(const struct auto_step *at)
 
 static kiln_status start(struct build *b)
 {
-    size_t n_values = (size_t)(b->at->n_values + b->at->n_out), n_inputs = auto_step_inputs(b->at),
-           n_numbers = count_numbers(b->at);
+    size_t n_values = auto_step_values(b->at), n_inputs = auto_step_inputs(b->at), n_numbers = count_numbers(b->at);
     b->n_path = b->at->depth;
     b->path = calloc((size_t)b->n_path + 1, sizeof *b->path);
     b->needed = calloc(n_values + 1, 2);
@@ -332,6 +331,17 @@ static void take_given(struct build *b)
     }
 }
 
+static kiln_status find_places(struct auto_plan *p, size_t n_values)
+{
+    p->place = malloc(sizeof *p->place * (n_values + 1));
+    if (!p->place) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    p->n_values = (int32_t)n_values;
+    memset(p->place, 0xff, sizeof *p->place * n_values);
+    for (size_t i = 0; i < p->n_wanted; i++)
+        if (p->wanted[i].kind == REF_STEP) p->place[p->wanted[i].index] = (int32_t)i;
+    return KILN_OK;
+}
+
 static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, bool more, struct auto_plan *p)
 {
     p->wanted = malloc((n + 1) * sizeof *p->wanted);
@@ -345,6 +355,7 @@ static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, boo
     if (more) take_given(b);
     mark(b, p->wanted, p->n_wanted);
     TRY(add_waiting(b, more, p));
+    TRY(find_places(p, auto_step_values(b->at)));
     TRY(add_steps(b));
     TRY(add_outputs(b, p->wanted, p->n_wanted));
     if (b->g->outputs.n) TRY(get_body(b, more, &p->body));

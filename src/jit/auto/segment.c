@@ -71,11 +71,11 @@ static void list_input(struct segment *s, struct lazy_reader *r)
 
 static bool has_room(struct segment *s)
 {
-    enum { LEAST = 16 };
     if (s->inputs.n < s->n_lists) return true;
-    size_t n = s->n_lists ? 2 * s->n_lists : LEAST;
-    int32_t *more = realloc(s->lists, n * sizeof *more);
+    size_t n = s->n_lists ? 2 * s->n_lists : COUNT_OF(s->few_lists);
+    int32_t *more = s->n_lists ? malloc(n * sizeof *more) : s->few_lists;
     if (!more) return error_set(KILN_E_MEMORY, "jit: out of memory for a segment"), false;
+    if (s->lists != s->few_lists) free(s->lists);
     s->lists = more;
     s->n_lists = n;
     memset(more, 0xff, n * sizeof *more);
@@ -131,7 +131,6 @@ void segment_unref(struct segment *s)
     segment_forget_inputs(s, 0);
     if (s->first) s->first->pins--;
     vec_free(&s->inputs);
-    free(s->lists);
     vec_free(&s->given);
     vec_free(&s->numbers);
     device_unref(s->dev);

@@ -263,6 +263,7 @@ void auto_plan_free(struct trie *t, struct auto_plan *p)
     t->n_plans--;
     auto_body_unref(t, p->body);
     free(p->wanted);
+    free(p->place);
     free(p->inputs);
     free(p);
 }

@@ -1,0 +1,7 @@
+// What a text that multiplies by matrix units asks of the language. GLSL's form of NVIDIA's extension, which compilers
+// of all ages know, becomes the one of Khronos in the module: see src/spirv/matrices.c.
+#pragma use_vulkan_memory_model
+#extension GL_NV_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require

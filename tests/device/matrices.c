@@ -1,0 +1,305 @@
+// Products of f16 by matrices of subgroups, where the device multiplies those, against sums in f64: sizes around those
+// of tiles and matrices, every layout, eager and captured. That a product goes by matrices is asserted where the device
+// has them; that the text of such a kernel compiles, everywhere.
+#include "ir/tile.h"
+#include "spirv/spirv.h"
+#include "spirv/words.h"
+#include "vulkan/form.h"
+#include "vulkan_fixture.h"
+#include <kiln/kiln.h>
+
+static int n_by_matrices, n_others;
+static const struct device_ops *real_ops;
+
+static kiln_status watch(kiln_device *on, const struct compiled_code *code, void **out)
+{
+    bool by = spirv_declares(code->code, code->code_B / 4, SPV_CAPABILITY_MATRICES);
+    *(by ? &n_by_matrices : &n_others) += 1;
+    return real_ops->load_compiled(on, code, out);
+}
+
+// All layouts of one size, one of each other: the pipelines of a software driver take their time.
+static bool takes(size_t s, int lay)
+{
+    return s == 10 || (int)(s & 3) == lay;
+}
+
+static int open_watched(void **state)
+{
+    static struct device_ops watching;
+    if (open_device(state)) return -1;
+    if (getenv("KILN_TEST_MATRICES") && !dev->caps.matrix) {
+        fprintf(stderr, "%s multiplies no matrices\n", dev->name);
+        return -1;
+    }
+    real_ops = dev->ops;
+    watching = *dev->ops;
+    watching.load_compiled = watch;
+    dev->ops = &watching;
+    return 0;
+}
+
+static int close_watched(void **state)
+{
+    dev->ops = real_ops;
+    return close_device(state);
+}
+
+// --- values
+
+struct operand {
+    int64_t rows, cols, batches;
+    double *values; // batches, rows, cols
+    kiln_tensor *tensor;
+};
+
+static struct operand operand_of(int64_t batches, int64_t rows, int64_t cols, bool transposed, unsigned seed)
+{
+    struct operand o = {rows, cols, batches, calloc((size_t)(batches * rows * cols), sizeof(double)), NULL};
+    uint16_t *halves = calloc((size_t)(batches * rows * cols), sizeof *halves);
+    assert_true(o.values && halves);
+    for (int64_t b = 0; b < batches; b++)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < cols; j++) {
+                seed = seed * 1664525u + 1013904223u;
+                // Now and then a number below the normal ones.
+                float x = (float)((int)(seed >> 16 & 0xfff) - 2048) / (seed >> 28 ? 1024.0f : 0x1p33f);
+                int64_t at = (b * rows + i) * cols + j, to = transposed ? (b * cols + j) * rows + i : at;
+                halves[to] = f16_from_float(x);
+                o.values[at] = (double)f16_to_float(halves[to]);
+            }
+    int64_t dims[3] = {batches, transposed ? cols : rows, transposed ? rows : cols};
+    o.tensor = kiln_from_data(dev, KILN_F16, batches > 1 ? 3 : 2, batches > 1 ? dims : dims + 1, halves);
+    if (transposed) o.tensor = kiln_transpose(o.tensor, -2, -1);
+    assert_non_null(o.tensor);
+    free(halves);
+    return o;
+}
+
+static void expect(const struct operand *a, const struct operand *b, kiln_tensor *got, double bias, bool relu)
+{
+    int64_t batches = a->batches > b->batches ? a->batches : b->batches, n = batches * a->rows * b->cols;
+    float *y = malloc((size_t)n * sizeof *y);
+    kiln_tensor *wide = kiln_cast(got, KILN_F32);
+    assert_non_null(y);
+    assert_ok(kiln_read(wide, y, (size_t)n * sizeof *y));
+    for (int64_t at = 0; at < n; at++) {
+        int64_t j = at % b->cols, i = at / b->cols % a->rows, batch = at / b->cols / a->rows;
+        const double *x = a->values + ((a->batches > 1 ? batch : 0) * a->rows + i) * a->cols;
+        const double *w = b->values + (b->batches > 1 ? batch : 0) * b->rows * b->cols + j;
+        double sum = bias, size = fabs(bias);
+        for (int64_t k = 0; k < a->cols; k++) {
+            sum += x[k] * w[k * b->cols];
+            size += fabs(x[k] * w[k * b->cols]);
+        }
+        if (relu && sum < 0) sum = 0;
+        // Half a unit of the result's f16, and the sum's roundings in f32.
+        double allowed = fabs(sum) * 0x1p-11 + size * (double)(a->cols + 2) * 0x1p-24 + 0x1p-25;
+        if (fabs((double)y[at] - sum) > allowed)
+            fail_msg("[%lld, %lld, %lld] of %lld x %lld x %lld: %.9g, not %.9g", (long long)batch, (long long)i,
+                     (long long)j, (long long)a->rows, (long long)b->cols, (long long)a->cols, (double)y[at], sum);
+    }
+    free(y);
+}
+
+static void operand_free(struct operand *o)
+{
+    free(o->values);
+}
+
+static bool ran_by_matrices(void)
+{
+    struct vk_device *vk = vk_of(dev);
+    for (uint32_t i = 0; i < vk->table_cap; i++) {
+        if (!vk->table[i].pipeline) continue;
+        if (kernel_info((kernel_id)vk_form_unpack(vk->table[i].key.shape).kernel)->matrices) return true;
+    }
+    return false;
+}
+
+static const int64_t sizes[][3] = {{1, 1, 1},    {7, 5, 3},     {8, 8, 8},      {16, 16, 16},
+                                   {17, 15, 31}, {31, 33, 32},  {32, 32, 64},   {33, 64, 65},
+                                   {64, 65, 33}, {64, 64, 128}, {127, 129, 40}, {128, 128, 32},
+                                   {1, 70, 90},  {66, 1, 100},  {130, 131, 1},  {96, 160, 96}};
+
+static void eager_products(void **state)
+{
+    for (size_t s = 0; s < COUNT_OF(sizes); s++)
+        for (int lay = 0; lay < 4; lay++) {
+            if (!takes(s, lay)) continue;
+            kiln_scope *scope = kiln_scope_begin();
+            struct operand a = operand_of(1, sizes[s][0], sizes[s][2], lay & 1, 1 + (unsigned)s);
+            struct operand b = operand_of(1, sizes[s][2], sizes[s][1], lay & 2, 77 + (unsigned)s);
+            kiln_tensor *y = kiln_matmul(a.tensor, b.tensor);
+            expect(&a, &b, y, 0, false);
+            kiln_tensor *again = kiln_matmul(a.tensor, b.tensor);
+            assert_true(kiln_item(kiln_all(kiln_equal(y, again), NULL)) == 1);
+            operand_free(&a);
+            operand_free(&b);
+            kiln_scope_end(&scope);
+        }
+    assert_int_equal(ran_by_matrices(), dev->caps.matrix > 0);
+}
+
+static void eager_batches(void **state)
+{
+    static const int64_t batches[][2] = {{5, 5}, {1, 4}, {3, 1}};
+    for (size_t s = 0; s < COUNT_OF(batches); s++) {
+        kiln_scope *scope = kiln_scope_begin();
+        struct operand a = operand_of(batches[s][0], 33, 20, s & 1, 5), b = operand_of(batches[s][1], 20, 40, false, 6);
+        expect(&a, &b, kiln_matmul(a.tensor, b.tensor), 0, false);
+        operand_free(&a);
+        operand_free(&b);
+        kiln_scope_end(&scope);
+    }
+}
+
+// Each tile that products have, forced.
+static void forced_tiles(void **state)
+{
+    struct tile_table *table = calloc(1, sizeof *table), *before = dev->caps.tiles;
+    assert_non_null(table);
+    dev->caps.tiles = table;
+    for (unsigned number = 1; tile_of(TILE_PRODUCT, number).size; number++)
+        for (int lay = 0; lay < 4; lay++) {
+            if (!takes(number, lay) || tile_of(TILE_PRODUCT, number).run > 1) continue; // by matrices there are no runs
+            kiln_scope *scope = kiln_scope_begin();
+            memset(table->number, (int)number, sizeof table->number);
+            struct operand a = operand_of(1, 150, 70, lay & 1, 3), b = operand_of(1, 70, 140, lay & 2, 4);
+            expect(&a, &b, kiln_matmul(a.tensor, b.tensor), 0, false);
+            operand_free(&a);
+            operand_free(&b);
+            kiln_scope_end(&scope);
+        }
+    dev->caps.tiles = before;
+    free(table);
+}
+
+static kiln_status with_epilogue(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_relu(kiln_add(kiln_matmul(in[0], in[1]), kiln_scalar(0.25)));
+    return kiln_error();
+}
+
+static void captured_products(void **state)
+{
+    n_by_matrices = n_others = 0;
+    for (size_t s = 0; s < COUNT_OF(sizes); s++)
+        for (int lay = 0; lay < 4; lay++) {
+            if (!takes(s, lay)) continue;
+            kiln_scope *scope = kiln_scope_begin();
+            struct operand a = operand_of(1, sizes[s][0], sizes[s][2], lay & 1, 1 + (unsigned)s);
+            struct operand b = operand_of(1, sizes[s][2], sizes[s][1], lay & 2, 77 + (unsigned)s);
+            kiln_function *f = kiln_jit(with_epilogue, NULL, NULL);
+            kiln_tensor *y = NULL;
+            assert_ok(kiln_call(f, (kiln_tensor *[]){a.tensor, b.tensor}, 2, &y, 1));
+            expect(&a, &b, y, 0.25, true);
+            kiln_function_free(&f);
+            operand_free(&a);
+            operand_free(&b);
+            kiln_scope_end(&scope);
+        }
+    assert_int_equal(n_by_matrices > 0, dev->caps.matrix > 0);
+}
+
+static kiln_status to_f32(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_matmul(kiln_exp(in[0]), in[1]);
+    return kiln_error();
+}
+
+// What is not f16 in memory is not rounded to f16 on the way into a product.
+static void other_values_go_another_way(void **state)
+{
+    n_by_matrices = n_others = 0;
+    {
+        kiln_scope *scope = kiln_scope_begin();
+        struct operand a = operand_of(1, 40, 40, false, 1), b = operand_of(1, 40, 40, false, 2);
+        kiln_function *f = kiln_jit(to_f32, NULL, NULL);
+        kiln_tensor *y = NULL, *wide[] = {kiln_cast(a.tensor, KILN_F32), kiln_cast(b.tensor, KILN_F32)};
+        assert_ok(kiln_call(f, wide, 2, &y, 1));
+        kiln_tensor *x = kiln_matmul(kiln_cast(kiln_exp(wide[0]), KILN_F64), kiln_cast(wide[1], KILN_F64));
+        kiln_tensor *off = kiln_max(kiln_abs(kiln_sub(kiln_cast(y, KILN_F64), x)), NULL);
+        assert_true(kiln_item(off) < 1e-4);
+        kiln_function_free(&f);
+        operand_free(&a);
+        operand_free(&b);
+        kiln_scope_end(&scope);
+    }
+    assert_int_equal(n_by_matrices, 0);
+}
+
+// --- modules
+
+static const char *no_file(void *user, const char *name)
+{
+    (void)user;
+    (void)name;
+    return NULL;
+}
+
+#define HEAD                                                                                                    \
+    "#version 460\n#pragma use_vulkan_memory_model\n#extension GL_NV_cooperative_matrix : require\n"            \
+    "#extension GL_KHR_memory_scope_semantics : require\n"                                                      \
+    "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"                                    \
+    "layout(local_size_x = 32) in;\nlayout(constant_id = 0) const uint S = 16;\nconst uint T = S + 0u;\n"       \
+    "shared float16_t x[256];\nshared float y[256];\n"                                                          \
+    "#define A fcoopmatNV<16, gl_ScopeSubgroup, S, S>\n#define B fcoopmatNV<16, gl_ScopeSubgroup, T, T>\n"      \
+    "#define C fcoopmatNV<32, gl_ScopeSubgroup, S, S>\nvoid main()\n{\n    A a;\n    B b;\n    C c = C(0.0);\n" \
+    "    coopMatLoadNV(a, x, 0, 16, true);\n    coopMatLoadNV(b, x, 0, 16, false);\n"
+
+static kiln_status compile_text(const char *text, struct spirv *out)
+{
+    struct spirv_source source = {.name = "matrices", .text = text, .include = no_file};
+    return spirv_compile(&source, out);
+}
+
+static int count_op(const struct spirv *s, uint32_t op, uint32_t last_word, bool any)
+{
+    int n = 0;
+    for (size_t at = SPV_HEADER_WORDS; at < s->n_words; at += spirv_length(s->words[at]))
+        n += spirv_op(s->words[at]) == op && (any || s->words[at + spirv_length(s->words[at]) - 1] == last_word);
+    return n;
+}
+
+static void modules_use_the_extension_of_khronos(void **state)
+{
+    struct spirv s;
+    assert_ok(compile_text(HEAD "    c = coopMatMulAddNV(a, b, c);\n    coopMatStoreNV(c, y, 0, 16, false);\n}\n", &s));
+    assert_true(spirv_declares(s.words, s.n_words, SPV_CAPABILITY_MATRICES));
+    assert_false(spirv_declares(s.words, s.n_words, SPV_CAPABILITY_MATRICES_NV));
+    for (uint32_t op = SPV_OP_TYPE_MATRIX_NV; op <= SPV_OP_MATRIX_LENGTH_NV; op++)
+        assert_int_equal(count_op(&s, op, 0, true), 0);
+    assert_int_equal(count_op(&s, SPV_OP_MATRIX_LOAD, 0, true), 2);
+    assert_int_equal(count_op(&s, SPV_OP_MATRIX_STORE, 0, true), 1);
+    assert_int_equal(count_op(&s, SPV_OP_MATRIX_MULTIPLY_ADD, 0, true), 1);
+    // The last three ids are the numbers of the sides; there is a type for each.
+    for (uint32_t use = 0; use < 3; use++)
+        assert_int_equal(count_op(&s, SPV_OP_TYPE_MATRIX, s.words[3] - 3 + use, false), 1);
+    assert_ok(spirv_validate("matrices", s.words, s.n_words));
+    spirv_free(&s);
+}
+
+static void a_type_is_for_one_side(void **state)
+{
+    struct spirv s;
+    assert_int_equal(
+        compile_text(HEAD "    c = coopMatMulAddNV(a, a, c);\n    coopMatStoreNV(c, y, 0, 16, false);\n}\n", &s),
+        KILN_E_FORMAT);
+    assert_non_null(strstr(kiln_error_message(), "uses matrices in a way that is not known"));
+    kiln_error_clear();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(modules_use_the_extension_of_khronos),
+        cmocka_unit_test(a_type_is_for_one_side),
+        cmocka_unit_test_setup_teardown(eager_products, open_watched, close_watched),
+        cmocka_unit_test_setup_teardown(eager_batches, open_watched, close_watched),
+        cmocka_unit_test_setup_teardown(forced_tiles, open_watched, close_watched),
+        cmocka_unit_test_setup_teardown(captured_products, open_watched, close_watched),
+        cmocka_unit_test_setup_teardown(other_values_go_another_way, open_watched, close_watched),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
