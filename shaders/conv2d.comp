@@ -9,7 +9,7 @@ layout(local_size_x = 64) in;
 uint image[4];
 int out_y[4], out_x[4];
 int first_y[4], first_x[4];   // the pixel that the first tap meets
-PLACE places[4];              // its place in channel 0
+PLACE places[4];              // where it is in channel 0
 
 VALUE weight(const uint m, const uint c, const uint ky, const uint kx)
 {
@@ -24,19 +24,19 @@ void locate_pixel(const uint i, const uint p)
     out_x[i] = at % OUT_WIDTH;
     first_y[i] = out_y[i] * STRIDE_H - PADDING_H;
     first_x[i] = out_x[i] * STRIDE_W - PADDING_W;
-    places[i] = place4(0, image[i], 0, first_y[i], first_x[i]);
+    places[i] = arg_address(0) + PLACE4(0, image[i], 0, first_y[i], first_x[i]);
 }
 
 PLACE place_of_tap(const uint c, const uint ky, const uint kx)
 {
-    return place4(0, 0, group * (CHANNELS / GROUPS) + c, int(ky) * DILATION_H, int(kx) * DILATION_W);
+    return PLACE4(0, 0, group * (CHANNELS / GROUPS) + c, int(ky) * DILATION_H, int(kx) * DILATION_W);
 }
 
 VALUE neighbour(const uint i, const uint c, const uint ky, const uint kx, const PLACE tap)
 {
     int iy = first_y[i] + int(ky) * DILATION_H, ix = first_x[i] + int(kx) * DILATION_W;
-    if (uint(iy) >= uint(HEIGHT) || uint(ix) >= uint(WIDTH)) return VALUE(0);
-    return LOAD_AT(0, places[i], tap);
+    bool inside = is_within(iy, ix, HEIGHT, WIDTH);
+    return LOAD_INSIDE(0, inside, places[i] + tap);
 }
 
 void result(const uint i, const uint p, const uint m, const VALUE v)

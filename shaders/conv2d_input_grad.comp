@@ -23,13 +23,14 @@ void locate_pixel(const uint i, const uint p)
     image[i] = p / uint(HEIGHT * WIDTH);
     in_y[i] = at / WIDTH;
     in_x[i] = at % WIDTH;
-    places[i] = DENSE ? place4(0, image[i], 0, in_y[i] + PADDING_H, in_x[i] + PADDING_W) : place4(0, image[i], 0, 0, 0);
+    int y = DENSE ? in_y[i] + PADDING_H : 0, x = DENSE ? in_x[i] + PADDING_W : 0;
+    places[i] = arg_address(0) + PLACE4(0, image[i], 0, y, x);
 }
 
 PLACE place_of_tap(const uint o, const uint ky, const uint kx)
 {
-    PLACE at = place4(0, 0, group * (OUTPUTS / GROUPS) + o, 0, 0);
-    return DENSE ? at + place4(0, 0, 0, -int(ky) * DILATION_H, -int(kx) * DILATION_W) : at;
+    PLACE at = PLACE4(0, 0, group * (OUTPUTS / GROUPS) + o, 0, 0);
+    return DENSE ? at + PLACE4(0, 0, 0, -int(ky) * DILATION_H, -int(kx) * DILATION_W) : at;
 }
 
 VALUE neighbour(const uint i, const uint o, const uint ky, const uint kx, const PLACE tap)
@@ -37,16 +38,15 @@ VALUE neighbour(const uint i, const uint o, const uint ky, const uint kx, const 
     int oy = in_y[i] + PADDING_H - int(ky) * DILATION_H, ox = in_x[i] + PADDING_W - int(kx) * DILATION_W;
     meets[i] = false;
     if (DENSE) {
-        if (uint(oy) >= uint(OUT_HEIGHT) || uint(ox) >= uint(OUT_WIDTH)) return VALUE(0);
-        meets[i] = true;
-        return LOAD_AT(0, places[i], tap);
+        meets[i] = is_within(oy, ox, OUT_HEIGHT, OUT_WIDTH);
+        return LOAD_INSIDE(0, meets[i], places[i] + tap);
     }
     if (oy < 0 || ox < 0 || oy % STRIDE_H != 0 || ox % STRIDE_W != 0) return VALUE(0);
     oy /= STRIDE_H;
     ox /= STRIDE_W;
     if (oy >= OUT_HEIGHT || ox >= OUT_WIDTH) return VALUE(0);
     meets[i] = true;
-    return LOAD_AT(0, places[i] + tap, place4(0, 0, 0, oy, ox));
+    return LOAD_AT(0, places[i] + tap + PLACE4(0, 0, 0, oy, ox));
 }
 
 void result(const uint i, const uint p, const uint m, const VALUE v)

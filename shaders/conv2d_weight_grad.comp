@@ -70,19 +70,19 @@ void square(const uint m0, const uint m_size, const uint t0, const uint t_size)
     }
     PLACE of_dy[SIDE], of_x[SIDE];
     [[unroll]] for (uint i = 0; i < SIDE; i++) {
-        of_dy[i] = place4(1, 0, group * (OUTPUTS / GROUPS) + min(m0 + i, m_size - 1), 0, 0);
-        of_x[i] = place4(0, 0, group * (CHANNELS / GROUPS) + c[i], int(ky[i]) * DILATION_H, int(kx[i]) * DILATION_W);
+        of_dy[i] = PLACE4(1, 0, group * (OUTPUTS / GROUPS) + min(m0 + i, m_size - 1), 0, 0);
+        of_x[i] = PLACE4(0, 0, group * (CHANNELS / GROUPS) + c[i], int(ky[i]) * DILATION_H, int(kx[i]) * DILATION_W);
     }
     place p = place_of(gl_LocalInvocationIndex), step = place_of(LANES);
     while (p.n < BATCH) {
         VALUE dy[SIDE];
         int y = p.y * STRIDE_H - PADDING_H, x = p.x * STRIDE_W - PADDING_W;   // what the first tap meets
-        PLACE at_dy = place4(1, p.n, 0, p.y, p.x), at_x = place4(0, p.n, 0, y, x);
-        [[unroll]] for (uint i = 0; i < SIDE; i++) dy[i] = LOAD_AT(1, at_dy, of_dy[i]);
+        PLACE at_dy = arg_address(1) + PLACE4(1, p.n, 0, p.y, p.x), at_x = arg_address(0) + PLACE4(0, p.n, 0, y, x);
+        [[unroll]] for (uint i = 0; i < SIDE; i++) dy[i] = LOAD_AT(1, at_dy + of_dy[i]);
         [[unroll]] for (uint j = 0; j < SIDE; j++) {
-            uint iy = uint(y + int(ky[j]) * DILATION_H), ix = uint(x + int(kx[j]) * DILATION_W);
-            VALUE v = VALUE(0);
-            if (iy < uint(HEIGHT) && ix < uint(WIDTH)) v = LOAD_AT(0, at_x, of_x[j]);
+            int iy = y + int(ky[j]) * DILATION_H, ix = x + int(kx[j]) * DILATION_W;
+            bool inside = is_within(iy, ix, HEIGHT, WIDTH);
+            VALUE v = LOAD_INSIDE(0, inside, at_x + of_x[j]);
             [[unroll]] for (uint i = 0; i < SIDE; i++) sums[i * SIDE + j] += dy[i] * v;
         }
         advance(p, step);
