@@ -66,3 +66,7 @@ bool is_within(const int y, const int x, const int height, const int width)
 }
 
 uint group;   // of this workgroup
+
+// Sizes that loops need, once: for all that a compiler knows, arguments change with every store.
+struct sizes { int height, width, dilation_h, dilation_w; uint kernel_h, kernel_w; };
+sizes of;
