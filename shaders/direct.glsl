@@ -5,12 +5,12 @@
 // workgroup's rows go through shared memory, CHUNK taps at a time; every invocation reads the same ones. The place
 // (outer, ky, kx) is counted, not divided. Sums run along k in order: the same bits from run to run.
 //
-// The including file defines VALUE weight(m, outer, ky, kx), void locate_pixel(i, p), PLACE place_of_tap(outer, ky, kx),
-// a sum of multiples of the three, VALUE neighbour(i, ky, kx, place of the tap) of the ith located pixel (zero
-// outside), void result(i, p, m, v), and RESULTS: [[unroll]] where result is short, [[dont_unroll]] where it is long. With
-// SKIPS, what
-// lies outside is no zero that is multiplied, but left out: neighbour says in bool meets[EACH] which of the pixels meet
-// it. That tells for weights that are infinite or no number; chunks without such ones are added up as without SKIPS.
+// The including file defines VALUE weight(m, outer, ky, kx), void locate_pixel(i, p), PLACE place_of_tap(outer, ky,
+// kx), a sum of multiples of the three, VALUE neighbour(i, ky, kx, place of the tap) of the ith located pixel (zero
+// outside), void result(i, p, m, v), and RESULTS: [[unroll]] where result is short, [[dont_unroll]] where it is long.
+// With SKIPS, what lies outside is no zero that is multiplied, but left out: neighbour says in bool meets[EACH] which
+// of the pixels meet it. That tells for weights that are infinite or no number; chunks without such ones are added up
+// as without SKIPS.
 const uint EACH = 4, INVOCATIONS = 64, PIXELS = EACH * INVOCATIONS;   // PIXELS and ROWS: the tile in kernels.def
 const uint ROWS = 8, CHUNK = 128;
 shared VALUE weights[CHUNK * ROWS];
