@@ -245,6 +245,20 @@ void process_at_end(void (*act)(void))
     pthread_mutex_unlock(&list_lock);
 }
 
+int64_t process_last_cache_B(void)
+{
+    enum { GUESS_B = 32 << 20 };
+    static atomic_long known;
+    long size_B = atomic_load_explicit(&known, memory_order_relaxed);
+    if (size_B) return size_B;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    size_B = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+    if (size_B <= 0) size_B = GUESS_B;
+    atomic_store_explicit(&known, size_B, memory_order_relaxed);
+    return size_B;
+}
+
 bool process_can_map(uint64_t size_B)
 {
     void *p = mmap(NULL, (size_t)size_B, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

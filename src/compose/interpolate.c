@@ -3,6 +3,7 @@
 // antialias the window is as wide as what becomes one element, and the axis is multiplied by a matrix of weights
 // (cubic: a = -0.5), as PyTorch and Pillow do. R. Keys, Cubic convolution interpolation for digital image processing,
 // 1981.
+#include "base/resample.h"
 #include "compose/given.h"
 #include "compose/pooling.h"
 
@@ -18,14 +19,6 @@ struct axis {
     double step; // between elements of the result, in elements of the input
     bool align;
 };
-
-// Keys' kernel at a distance.
-static double cubic(double d, double a)
-{
-    d = fabs(d);
-    if (d < 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
-    return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
-}
 
 static int64_t inside(int64_t at, int64_t size)
 {
@@ -63,7 +56,7 @@ static kiln_tensor *weights(kiln_tensor *x, int at, const struct axis *a, int k,
     for (int64_t i = 0; v && i < a->out; i++) {
         double c = center_of(a, i);
         if (!is_cubic && c < 0) c = 0;
-        v[i] = is_cubic ? cubic(c - floor(c) - k, -0.75) : c - floor(c);
+        v[i] = is_cubic ? resample_cubic(c - floor(c) - k, -0.75) : c - floor(c);
     }
     return table_floats(kiln_tensor_device(x), kiln_tensor_dtype(x), (size_t)n, dims, v);
 }
@@ -112,7 +105,7 @@ static void smooth_row(const struct axis *a, bool is_cubic, int64_t i, int64_t f
     for (int64_t k = 0; k < n; k++) {
         int64_t at = first + k;
         double d = ((double)at + 0.5 - center) / wide;
-        row[k] = at < begin || at >= end ? 0 : is_cubic ? cubic(d, -0.5) : fmax(0, 1 - fabs(d));
+        row[k] = at < begin || at >= end ? 0 : is_cubic ? resample_cubic(d, -0.5) : fmax(0, 1 - fabs(d));
         sum += row[k];
     }
     for (int64_t k = 0; k < n && sum != 0; k++) row[k] /= sum;
@@ -182,10 +175,18 @@ static kiln_tensor *smooth(kiln_tensor *x, int at, const struct axis *a, bool is
     return kiln_reshape(y, rank, dims);
 }
 
+// A CPU has a kernel for it; others gather each tap.
+static bool goes_by_lines(kiln_tensor *x)
+{
+    kiln_device_info info = {.size = sizeof info};
+    return given_float("x", x) && !kiln_device_get_info(kiln_tensor_device(x), &info) && !strcmp(info.kind, "cpu");
+}
+
 static kiln_tensor *along(kiln_tensor *x, int at, const struct axis *a, int mode, bool antialias)
 {
     if (error_pending || (a->in == a->out && a->step == 1)) return x;
     if (mode == NEAREST || mode == NEAREST_EXACT) return nearest(x, at, a, mode == NEAREST ? 0 : 0.5);
+    if (!antialias && goes_by_lines(x)) return kiln_resample(x, at, a->out, a->step, a->align, mode == CUBIC, false);
     if (!antialias) return mode == LINEAR ? linear(x, at, a) : by_cubic(x, at, a);
     return smooth(x, at, a, mode == CUBIC);
 }

@@ -97,6 +97,7 @@ LLVMValueRef emit_access_load(struct emitter *e, int node);
 void emit_tiles(struct emitter *e);  // the inputs that lie across the lanes, transposed into e->tiles
 void emit_across(struct emitter *e); // ... those whose rows do
 void emit_access_store(struct emitter *e, int output);
+void emit_lines_done(struct emitter *e);                                                // before a function ends
 LLVMValueRef emit_stored(struct emitter *e, unsigned dtype, LLVMValueRef v, int width); // as a load would find it
 LLVMValueRef emit_bool_as_byte(struct emitter *e, LLVMValueRef v, int width);
 

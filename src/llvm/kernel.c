@@ -191,6 +191,7 @@ static void emit_run(struct emitter *e, const char *symbol)
         LLVMPositionBuilderAtEnd(e->b, next);
     }
     loop_end(e, &units);
+    emit_lines_done(e);
     LLVMBuildRetVoid(e->b);
 }
 

@@ -488,6 +488,55 @@ LLVMValueRef emit_access_load(struct emitter *e, int node)
     return widened(e, a->dtype, v, w);
 }
 
+// --- whole cache lines
+
+enum { LINE_B = 64 };
+
+static bool goes_by_lines(const struct emitter *e, int size_B)
+{
+    return fused_is_flat(e->k) && !e->k->trips.on && e->has_avx512 && size_B % LINE_B == 0;
+}
+
+static LLVMValueRef streams(struct emitter *e)
+{
+    return LLVMBuildICmp(e->b, LLVMIntNE, emit_word(e, llvm_word_at(e->k, LLVM_STREAMS)), emit_int(e, 0), "");
+}
+
+// Past the caches where the launch says so and the lines are whole.
+static void store_lines(struct emitter *e, LLVMValueRef v, LLVMValueRef at, unsigned size_B)
+{
+    LLVMBasicBlockRef past = LLVMAppendBasicBlockInContext(e->context, e->fn, "past");
+    LLVMBasicBlockRef into = LLVMAppendBasicBlockInContext(e->context, e->fn, "into");
+    LLVMBasicBlockRef stored = LLVMAppendBasicBlockInContext(e->context, e->fn, "stored");
+    LLVMValueRef within = LLVMBuildAnd(e->b, LLVMBuildPtrToInt(e->b, at, e->i64, ""), emit_int(e, LINE_B - 1), "");
+    LLVMValueRef whole = LLVMBuildICmp(e->b, LLVMIntEQ, within, emit_int(e, 0), "");
+    LLVMBuildCondBr(e->b, LLVMBuildAnd(e->b, streams(e), whole, ""), past, into);
+    LLVMPositionBuilderAtEnd(e->b, past);
+    LLVMValueRef store = LLVMBuildStore(e->b, v, at);
+    LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, false));
+    LLVMSetAlignment(store, LINE_B);
+    LLVMSetMetadata(store, LLVMGetMDKindIDInContext(e->context, "nontemporal", 11),
+                    LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, &one, 1)));
+    LLVMBuildBr(e->b, stored);
+    LLVMPositionBuilderAtEnd(e->b, into);
+    LLVMSetAlignment(LLVMBuildStore(e->b, v, at), size_B);
+    LLVMBuildBr(e->b, stored);
+    LLVMPositionBuilderAtEnd(e->b, stored);
+}
+
+// What went past the caches is there for other threads.
+void emit_lines_done(struct emitter *e)
+{
+    if (!goes_by_lines(e, LINE_B)) return;
+    LLVMBasicBlockRef fence = LLVMAppendBasicBlockInContext(e->context, e->fn, "fence");
+    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(e->context, e->fn, "fenced");
+    LLVMBuildCondBr(e->b, streams(e), fence, done);
+    LLVMPositionBuilderAtEnd(e->b, fence);
+    emit_call(e, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, done);
+}
+
 void emit_access_store(struct emitter *e, int output)
 {
     const struct fused_output *o = &e->k->out[output];
@@ -501,6 +550,10 @@ void emit_access_store(struct emitter *e, int output)
         LLVMValueRef at = w == 1 && !along_lanes(e, &o->to) ? lane_addresses(e, walker, type, size_B, NULL)
                                                             : address(e, walker, type, size_B, NULL, true);
         at = LLVMBuildBitCast(e->b, at, LLVMPointerType(emit_vector(type, w), 0), "");
+        if (!e->mask && goes_by_lines(e, w * (int)size_B)) {
+            store_lines(e, v, at, size_B);
+            return;
+        }
         if (!e->mask) {
             LLVMSetAlignment(LLVMBuildStore(e->b, v, at), size_B);
             return;

@@ -1,4 +1,5 @@
 // Reading and writing by index. Indices below 0 count from the end in ONNX as well.
+#include "base/resample.h"
 #include "onnx/write.h"
 #include "ops/attrs.h"
 #include <string.h>
@@ -34,6 +35,52 @@ void onnx_write_gather_nd(struct onnx_writer *w)
 {
     const char *x = onnx_operand(w, 0, out_dtype(w)), *index = put_index(w, 1);
     onnx_gives(w, 0, PUT(w, "GatherND", x, index), out_dtype(w));
+}
+
+// --- axes of other sizes
+
+enum { RESAMPLED_MOST = 1 << 20 }; // elements of an axis, whose taps are constants of the file
+
+// Tap k of each element of the result, and its weight, which is broadcast along the axis.
+static void put_tap(struct onnx_writer *w, const struct resample *r, int axis, int k, const char *x, unsigned dtype,
+                    const char **tap, const char **weight)
+{
+    int rank = onnx_type_out(w, 0)->rank;
+    int64_t at[RESAMPLE_MOST_TAPS], dims[MAX_RANK] = {r->out}, *places = arena_alloc(&w->arena, (size_t)r->out * 8);
+    char *weights = arena_alloc(&w->arena, (size_t)r->out * 8);
+    double of[RESAMPLE_MOST_TAPS];
+    for (int64_t i = 0; places && weights && i < r->out; i++) {
+        resample_taps(r, i, at, of);
+        places[i] = at[k];
+        if (dtype == KILN_F64)
+            memcpy(weights + i * 8, &of[k], 8);
+        else
+            memcpy(weights + i * 4, &(float){(float)of[k]}, 4);
+    }
+    if (!places || !weights) return;
+    for (int d = 1; d < rank - axis; d++) dims[d] = 1;
+    *weight = onnx_put_tensor(w, dtype, rank - axis, dims, weights);
+    onnx_put_int(w, "axis", axis);
+    *tap = PUT(w, "Gather", x, onnx_put_ints(w, (size_t)r->out, places));
+}
+
+void onnx_write_resample(struct onnx_writer *w)
+{
+    const struct type *from = onnx_type_in(w, 0);
+    unsigned dtype = out_dtype(w) == KILN_F64 ? KILN_F64 : KILN_F32;
+    int axis = onnx_axis_of(w, AT_resample_axis, from->rank);
+    struct resample r = {from->dims[axis], onnx_type_out(w, 0)->dims[axis], onnx_node_of(w)->attrs[AT_resample_step].f,
+                         onnx_attr_of(w, AT_resample_align) != 0, onnx_attr_of(w, AT_resample_cubic) != 0};
+    if (onnx_attr_of(w, AT_resample_adjoint) || onnx_is_open(w, onnx_value_in(w, 0), axis) || r.out > RESAMPLED_MOST) {
+        onnx_cannot(w, "ONNX has no such sums along an axis");
+        return;
+    }
+    const char *x = onnx_operand(w, 0, dtype), *tap[RESAMPLE_MOST_TAPS] = {NULL}, *weight[RESAMPLE_MOST_TAPS] = {NULL};
+    for (int k = 0; k < (r.cubic ? 4 : 2); k++) put_tap(w, &r, axis, k, x, dtype, &tap[k], &weight[k]);
+    const char *sum = r.cubic ? PUT(w, "Mul", tap[0], weight[0]) : tap[0];
+    if (!r.cubic) sum = PUT(w, "Add", sum, PUT(w, "Mul", PUT(w, "Sub", tap[1], tap[0]), weight[1]));
+    for (int k = 1; r.cubic && k < 4; k++) sum = PUT(w, "Add", sum, PUT(w, "Mul", tap[k], weight[k]));
+    onnx_gives(w, 0, sum, dtype);
 }
 
 static const char *put_numbers(struct onnx_writer *w, int64_t n)

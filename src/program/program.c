@@ -47,15 +47,17 @@ static void dump_plan(struct program_maker *m)
 static bool *find_shared(struct program_maker *m)
 {
     const int32_t *aliases = m->o->aliases;
-    bool *shared = arena_alloc(&m->p->arena, m->g->values.n + 1);
-    int input = 0;
-    for (size_t i = 0; shared && i < m->g->values.n; i++) {
+    struct arena *a = &m->p->arena;
+    bool *shared = arena_alloc(a, m->g->values.n + 1);
+    int32_t *value_of = arena_alloc(a, sizeof *value_of * (m->g->values.n + 1)), input = 0; // by input
+    if (!shared || !value_of) return NULL;
+    for (int32_t i = 0; i < (int32_t)m->g->values.n; i++) {
         if (m->g->values.v[i].kind == IR_CONSTANT) shared[i] = true;
         if (m->g->values.v[i].kind != IR_INPUT) continue;
-        bool alone = aliases[input] == input;
-        for (size_t k = (size_t)input + 1, n = i + 1; alone && n < m->g->values.n; n++)
-            if (m->g->values.v[n].kind == IR_INPUT) alone = aliases[k++] != input;
-        shared[i] = !alone;
+        int32_t with = aliases[input]; // the first input in the same memory
+        value_of[input] = i;
+        if (with != input) shared[i] = true;
+        if (with >= 0 && with < input) shared[value_of[with]] = true;
         input++;
     }
     return shared;
@@ -88,11 +90,18 @@ static bool is_given(const struct kiln_graph *g, int32_t value)
 // elements, for their owner may write them.
 static bool *find_separate(struct arena *a, const struct kiln_graph *before, const struct kiln_graph *after)
 {
-    bool *separate = arena_alloc(a, before->outputs.n + 1);
-    for (size_t i = 0; separate && i < before->outputs.n; i++) {
+    size_t n = before->outputs.n;
+    bool *separate = arena_alloc(a, n + 1);
+    int32_t *memory_was = arena_alloc(a, sizeof *memory_was * (n + 1)),
+            *memory_is = arena_alloc(a, sizeof *memory_is * (n + 1));
+    if (!separate || !memory_was || !memory_is) return NULL;
+    for (size_t i = 0; i < n; i++) {
+        memory_was[i] = ir_memory_of(before, before->outputs.v[i].value);
+        memory_is[i] = ir_memory_of(after, after->outputs.v[i].value);
+    }
+    for (size_t i = 0; i < n; i++) {
         if (before->outputs.v[i].target >= 0) continue;
-        int32_t was = ir_memory_of(before, before->outputs.v[i].value),
-                is = ir_memory_of(after, after->outputs.v[i].value);
+        int32_t was = memory_was[i], is = memory_is[i];
         separate[i] = is_given(after, is) && !is_given(before, was);
         separate[i] |=
             ir_may_repeat(after, after->outputs.v[i].value) && !ir_may_repeat(before, before->outputs.v[i].value);
@@ -100,8 +109,7 @@ static bool *find_separate(struct arena *a, const struct kiln_graph *before, con
             // A view by its op may be a copy: of two values that have become one, each had its own.
             bool one = before->outputs.v[k].value != before->outputs.v[i].value &&
                        after->outputs.v[k].value == after->outputs.v[i].value;
-            separate[i] = before->outputs.v[k].target < 0 && ir_memory_of(after, after->outputs.v[k].value) == is &&
-                          (one || ir_memory_of(before, before->outputs.v[k].value) != was);
+            separate[i] = before->outputs.v[k].target < 0 && memory_is[k] == is && (one || memory_was[k] != was);
         }
     }
     return separate;

@@ -248,4 +248,5 @@ void draw_program(struct program *p, uint64_t seed)
     if (rng_chance(&apart, 25)) draw_neighbours(p, &apart);
     p->asks = rng_chance(&apart, 40);
     if (rng_chance(&apart, 35)) draw_given(p, &apart);
+    p->most = rng_chance(&apart, 30) ? 1 + (int)rng_below(&apart, 6) : 0;
 }

@@ -123,6 +123,7 @@ struct program {
     bool asks;    // GRADIENT_INSIDE by kiln_gradients
     kiln_level level;
     bool eager_rounding, deterministic, verified; // captures
+    int most;                                     // ops of a segment of AUTO; 0: as many as there may be
     enum event event[CALLS];
     uint8_t rewritten[CALLS]; // bit i: base i holds other values at this call
     bool fresh[CALLS];        // and bases without state are other tensors

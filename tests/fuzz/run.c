@@ -396,7 +396,8 @@ static void make_functions(struct run *r)
     const kiln_ints given = gives(r) ? world_given(p, numbers) : (kiln_ints){0};
     const kiln_jit_opts *opts =
         KILN_JIT(.capture = captures[r->way], .level = p->level, .eager_rounding = p->eager_rounding,
-                 .deterministic = p->deterministic, .verify = p->verified && r->way == WAY_STRICT, .donate = given);
+                 .deterministic = p->deterministic, .verify = p->verified && r->way == WAY_STRICT, .donate = given,
+                 .max_nodes = r->way == WAY_AUTO ? (uint64_t)p->most : 0);
     r->function = r->way == WAY_BUNDLE ? kiln_bundle_jit(bundle_function, r, opts)
                                        : kiln_jit(r->way == WAY_NESTED ? outer_function : function, r, opts);
     r->inner = kiln_jit(function, r, KILN_JIT(.capture = KILN_CAPTURE_AUTO, .donate = given));

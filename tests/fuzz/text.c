@@ -48,6 +48,7 @@ void print_program(struct harness *h, const struct program *p, FILE *f)
     struct trace t;
     fprintf(f, "program %llu: %s%s\n", (unsigned long long)p->seed, gradient_names[p->gradient],
             p->gradient && p->even ? ", even" : "");
+    if (p->most) fprintf(f, "  segments of at most %d ops\n", p->most);
     if (p->level || p->eager_rounding || p->deterministic || p->verified)
         fprintf(f, "  captured with level %d%s%s%s\n", (int)p->level, p->eager_rounding ? ", eager rounding" : "",
                 p->deterministic ? ", deterministic" : "", p->verified ? ", verified" : "");

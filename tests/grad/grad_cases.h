@@ -119,6 +119,8 @@ CASE_FN(gather_nd, curved(kiln_gather_nd(x, places(2, 2, (const int64_t[]){0, 2,
 CASE_FN(scatter_nd, curved(kiln_scatter_nd(places(3, 1, (const int64_t[]){0, 3, 0}), x, KILN_SHAPE(4, 2))))
 CASE_FN(cummax, curved(kiln_cummax(x, 1)))
 CASE_FN(cummin, curved(kiln_cummin(x, 0)))
+CASE_FN(resample, curved(kiln_resample(x, 1, 8, 5 / 8.0, false, false, false)))
+CASE_FN(resample_cubic, curved(kiln_resample(x, -1, 4, 2, true, true, false)))
 CASE_FN(fft_pairs, curved(kiln_fft_pairs(x, 1, false)))
 CASE_FN(fft_pairs_inverse, kiln_fft_pairs(x, 0, true))
 CASE_FN(cholesky, kiln_cholesky(near_symmetric(x), false))

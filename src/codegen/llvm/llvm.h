@@ -124,6 +124,7 @@ enum llvm_word {
     LLVM_UNITS,
     LLVM_WORKSPACE, // partial results of chunks, or of units
     LLVM_FAILED,    // address of the u32 of failed checks
+    LLVM_STREAMS,   // 1: more is touched than caches hold, and what is written goes past them
     LLVM_WORD_COUNT
 };
 static inline int llvm_size_at(const struct fused_kernel *k, int dim)
@@ -160,7 +161,7 @@ static inline int llvm_slots(const struct fused_kernel *k, bool across) // of al
     return n;
 }
 
-#define LLVM_MODULE_VERSION 5
+#define LLVM_MODULE_VERSION 6
 #define LLVM_MODULE_ENTRY   "kiln_llvm_module"
 
 // What the module needs of this library; it links none of it.

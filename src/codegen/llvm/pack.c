@@ -2,8 +2,10 @@
 //
 // Input: a kernel and its plan. The division follows from the sizes alone: blocks of points along the lanes, chunks of
 // rows where there are too few points to occupy the threads, steps put together to units of about UNIT_POINTS elements.
+#include "base/process.h"
 #include "codegen/llvm/llvm.h"
 #include "codegen/turns.h"
+#include <stdlib.h>
 
 enum {
     UNIT_POINTS = 4096,   // elements of a unit
@@ -104,6 +106,26 @@ static int64_t cost_of(const struct fused_kernel *k, const struct division *d)
     return d->step_points * d->per_unit * (1 + k->n_stages) * ceil_div(steps, 8) * (k->trips.on ? k->trips.most : 1);
 }
 
+static int64_t touched_B(const struct fused_kernel *k, const struct fused_access *a)
+{
+    int64_t span = 1;
+    for (int d = 0; d < k->n_dims; d++) span += llabs(a->strides[d]) * (k->sizes[d] - 1);
+    return span * dtype_size_B[a->dtype];
+}
+
+// Not where a result lies where an operand does: its lines are in the cache as they are written.
+static bool streams(const struct fused_kernel *k, const uint64_t *addresses)
+{
+    int64_t all_B = 0;
+    if (!fused_is_flat(k) || k->trips.on) return false;
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        for (int o = k->n_in; i < k->n_in && o < k->n_in + k->n_out; o++)
+            if (addresses[i] == addresses[o]) return false;
+        all_B += touched_B(k, fused_access_at(k, i));
+    }
+    return all_B >= process_last_cache_B();
+}
+
 static void pack_words(const struct fused_kernel *k, const struct division *d, uint64_t *words)
 {
     const int64_t values[LLVM_WORD_COUNT] = {
@@ -133,6 +155,7 @@ kiln_status llvm_pack(const struct codegen_plan *p, const struct fused_kernel *k
         out->words[out->scalar_at[i]] = k->scalars[i];
     }
     pack_words(k, &d, out->words);
+    out->words[llvm_word_at(k, LLVM_STREAMS)] = streams(k, addresses);
     int64_t turns_B = 0;
     for (int i = 0; i < n_access && k->trips.on; i++)
         out->words[llvm_step_at(k, i)] =

@@ -130,10 +130,26 @@ RULE(triu)
     return kiln_error();
 }
 
+// Linear in x: the gradient of the gradient is the op itself.
+RULE(resample)
+{
+    const int64_t *dims;
+    int64_t axis = kiln_rule_int("axis");
+    size_t rank = kiln_rule_in_shape(0, &dims);
+    din[0] = kiln_resample(dout[0], axis, dims[axis < 0 ? axis + (int64_t)rank : axis], kiln_rule_float("step"),
+                           kiln_rule_int("align"), kiln_rule_int("cubic"), !kiln_rule_int("adjoint"));
+    return kiln_error();
+}
+
 static const kiln_rule_spec rules[] = {
-    {.op = "concat", .fn = concat}, {.op = "stack", .fn = stack},
-    {.op = "tile", .fn = tile},     {.op = "repeat_interleave", .fn = repeat_interleave},
-    {.op = "roll", .fn = roll},     {.op = "pad", .fn = pad},
-    {.op = "tril", .fn = tril},     {.op = "triu", .fn = triu},
+    {.op = "resample", .fn = resample},
+    {.op = "concat", .fn = concat},
+    {.op = "stack", .fn = stack},
+    {.op = "tile", .fn = tile},
+    {.op = "repeat_interleave", .fn = repeat_interleave},
+    {.op = "roll", .fn = roll},
+    {.op = "pad", .fn = pad},
+    {.op = "tril", .fn = tril},
+    {.op = "triu", .fn = triu},
 };
 RULES(join, rules);

@@ -1,0 +1,108 @@
+// Axes of other sizes, against sums of the elements that each place lies between, and their transposition.
+#include "conformance/structured.h"
+#include <kiln/ops.h>
+#include <stdlib.h>
+
+struct axis {
+    int64_t in, out;
+    double step;
+    bool align, cubic;
+};
+
+static long double keys(long double d)
+{
+    const long double a = -0.75L;
+    d = fabsl(d);
+    return d <= 1 ? (a + 2) * d * d * d - (a + 3) * d * d + 1 : d < 2 ? a * (d * d * d - 5 * d * d + 8 * d - 4) : 0;
+}
+
+// The factor of element k of the axis in element i of the result.
+static long double factor(const struct axis *a, int64_t i, int64_t k)
+{
+    long double at = a->align ? (long double)i * a->step : ((long double)i + 0.5L) * a->step - 0.5L, sum = 0;
+    if (at < 0 && !a->cubic) at = 0;
+    for (int64_t j = (int64_t)floorl(at) - 2; j <= (int64_t)floorl(at) + 3; j++) {
+        int64_t inside = j < 0 ? 0 : j >= a->in ? a->in - 1 : j;
+        long double d = at - (long double)j;
+        if (inside == k) sum += a->cubic ? keys(d) : fmaxl(0, 1 - fabsl(d));
+    }
+    return sum;
+}
+
+// x [lead, from, behind].
+static void compare(kiln_tensor *t, const struct host *x, const struct axis *a, bool adjoint, const char *what)
+{
+    int64_t from = x->dims[1], to = adjoint ? a->in : a->out, behind = x->dims[2];
+    record.cases++;
+    if (!no_error(what) || !same_type(t, x->dtype, 3, (int64_t[]){x->dims[0], to, behind}, what)) return;
+    struct host got = host_read(t);
+    long double eps = scalbnl(1, x->dtype == KILN_F64 ? -52 : -23);
+    for (int64_t n = 0; !suite.is_null && n < got.n; n++) {
+        int64_t row = n / (to * behind), i = n / behind % to, c = n % behind;
+        long double want = 0, size = 0;
+        for (int64_t k = 0; k < from; k++) {
+            long double f = adjoint ? factor(a, k, i) : factor(a, i, k), v = x->v[(row * from + k) * behind + c];
+            want += f * v;
+            size += f != 0 ? (1 + fabsl(f)) * fabsl(v) : 0; // a difference of two, too
+        }
+        long double half = fraction_bits(x->dtype) < 24 ? scalbnl(fabsl(want), -fraction_bits(x->dtype)) : 0;
+        record.values++;
+        // Places are numbers in f64, of which those far along the axis have fewer digits behind the point.
+        long double place = scalbnl((long double)(a->in + a->out), -50);
+        if (fabsl(got.v[n] - want) > half + 2 * eps * size + place * (adjoint ? 8 : 1))
+            record_mistake("%s: element %lld is %.10Lg, expected %.10Lg", what, (long long)n, got.v[n], want);
+    }
+    host_free(&got);
+}
+
+static void run(const char *op, int dtype, const int64_t dims[3], const struct axis *a, enum host_layout layout,
+                bool adjoint)
+{
+    struct host x;
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *t = random_tensor(&x, dtype, 3, dims, layout, -1, 1);
+    kiln_tensor *y = kiln_resample(t, 1, adjoint ? a->in : a->out, a->step, a->align, a->cubic, adjoint);
+    compare(y, &x, a, adjoint, case_text(op, &x, layout, adjoint ? "adjoint" : a->cubic ? "cubic" : ""));
+    host_free(&x);
+    kiln_scope_end(&scope);
+}
+
+static void run_all(const char *op, int dtype, int64_t in, int64_t out, enum host_layout layout)
+{
+    static const int64_t around[][2] = {{3, 1}, {2, 5}, {1, 19}, {13, 2}};
+    for (int how = 0; how < 4; how++) {
+        struct axis a = {in, out, (double)in / (double)out, how % 2 == 1, how > 1};
+        if (a.align) a.step = out > 1 ? (double)(in - 1) / (double)(out - 1) : 0;
+        for (int adjoint = 0; adjoint < 2; adjoint++) {
+            const int64_t *sizes = around[(in + out + how + adjoint) % 4];
+            run(op, dtype, (int64_t[]){sizes[0], adjoint ? out : in, sizes[1]}, &a, layout, adjoint);
+        }
+    }
+}
+
+void conform_resample(const char *op)
+{
+    static const int64_t sizes[] = {1, 2, 3, 5, 16, 17, 31, 32, 33, 37, 64, 67, 130};
+    int count = (int)(sizeof sizes / sizeof sizes[0]);
+    for (int i = 0; i < count * count; i++) {
+        if (thinned(i, 3)) continue;
+        run_all(op, i % 4 ? KILN_F32 : KILN_F64, sizes[i / count], sizes[i % count], LAYOUT_CONTIGUOUS);
+    }
+    for (int layout = 1; layout < LAYOUT_COUNT; layout++) run_all(op, KILN_F32, 37, 50, (enum host_layout)layout);
+    run_all(op, KILN_F16, 9, 13, LAYOUT_STEP);
+    run_all(op, KILN_BF16, 33, 12, LAYOUT_TRANSPOSED);
+    run_all(op, KILN_F32, 256, 224, LAYOUT_CONTIGUOUS);
+    kiln_tensor *x = kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(3, 0, 4)), *of_ints = kiln_cast(x, KILN_I32);
+    kiln_resample(x, 1, 3, 1, false, false, false);
+    expect_error(KILN_E_SHAPE, op, "an axis without elements");
+    kiln_resample(x, 0, 0, 1, false, false, false);
+    expect_error(KILN_E_ARGUMENT, op, "size 0");
+    kiln_resample(x, 0, 2, -1, false, false, false);
+    expect_error(KILN_E_ARGUMENT, op, "step -1");
+    kiln_resample(x, 3, 2, 1, false, false, false);
+    expect_error(KILN_E_AXIS, op, "axis 3");
+    kiln_resample(of_ints, 0, 2, 1, false, false, false);
+    expect_error(KILN_E_DTYPE, op, "integers");
+    struct axis none = {3, 5, 0.6, false, false};
+    run(op, KILN_F32, (int64_t[]){2, 3, 0}, &none, LAYOUT_CONTIGUOUS, false);
+}

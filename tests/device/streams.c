@@ -1,0 +1,55 @@
+// Results of launches that touch more than caches hold, which go past them by whole lines: rows that begin anywhere in
+// a line, eagerly and captured, read at once by another op; and in place, where they do not.
+#include "device/cpu_fixture.h"
+
+enum { ROWS = 3001, COLUMNS = 3001 };
+
+static kiln_status sum_of(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_add(in[0], in[1]);
+    return kiln_error();
+}
+
+static float element(int64_t row, int64_t column)
+{
+    return (float)((row * 31 + column * 7) % 4093);
+}
+
+static void expect(kiln_tensor *t, float *got, float shift, const char *what)
+{
+    assert_int_equal(kiln_read(t, got, sizeof *got * ROWS * COLUMNS), KILN_OK);
+    for (int64_t r = 0; r < ROWS; r++)
+        for (int64_t c = 0; c < COLUMNS; c++)
+            if (got[r * COLUMNS + c] != element(r, c) + (float)(c % 11) + shift)
+                fail_msg("%s: element %lld of row %lld is %g", what, (long long)c, (long long)r,
+                         (double)got[r * COLUMNS + c]);
+}
+
+static void test_rows(void **state)
+{
+    float *bytes = malloc(sizeof *bytes * ROWS * COLUMNS), line[COLUMNS];
+    assert_non_null(bytes);
+    for (int64_t i = 0; i < (int64_t)ROWS * COLUMNS; i++) bytes[i] = element(i / COLUMNS, i % COLUMNS);
+    for (int64_t c = 0; c < COLUMNS; c++) line[c] = (float)(c % 11);
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_function *f = kiln_jit(sum_of, NULL, NULL);
+    kiln_tensor *in[] = {kiln_from_data(dev, KILN_F32, KILN_SHAPE(ROWS, COLUMNS), bytes),
+                         kiln_from_data(dev, KILN_F32, KILN_SHAPE(COLUMNS), line)},
+                *y;
+    for (int again = 0; again < 2; again++) {
+        expect(kiln_add(in[0], in[1]), bytes, 0, "eagerly");
+        assert_int_equal(kiln_call(f, in, 2, &y, 1), KILN_OK);
+        expect(kiln_add(y, kiln_scalar(1)), bytes, 1, "captured, and read");
+    }
+    kiln_add_(in[0], in[1]);
+    expect(in[0], bytes, 0, "in place");
+    kiln_function_free(&f);
+    kiln_scope_end(&scope);
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
