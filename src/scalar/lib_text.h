@@ -51,7 +51,7 @@
 
 // sin, cos, tan of f32: SIN_NEAR_F32, COS_NEAR_F32, TRIG_NEAR_F32 up to 3200, TRIG_SPLIT_F32 beyond.
 //
-// Near: n = rint(|x| / pi) < 2^10, of cos the odd number nearest to |x| * 2/pi, of tan any; and pi, or pi/2, in parts so
+// Near: n = rint(|x| / pi) < 2^10, of cos the odd number nearest to |x| * 2/pi, of tan any; pi, or pi/2, in parts so
 // short that n * part is exact, and a rest. The first two differences are exact; the error of the third joins the rest,
 // so that one rounding is left. These products are no mads: a driver may join two of them. With pi one series on |r| <=
 // pi/2 does; tan binds the quadrant kn, the sine and the cosine of r, as TRIG_SPLIT_F32 does q, sr and cr.
