@@ -216,11 +216,12 @@ static void test_captured_steps(void **state)
 
 // --- gathers
 
-static void check_gather(int64_t rows, int64_t cols, int64_t count, kiln_dtype dtype, size_t size_B, bool narrow)
+static void check_gather(int64_t rows, int64_t cols, int64_t count, kiln_dtype dtype, size_t size_B, bool narrow,
+                         bool forward)
 {
     char *x = make_bytes(rows * cols, size_B), *got = calloc((size_t)(rows * count) + 1, size_B);
     int64_t *index = calloc((size_t)(rows * count) + 1, sizeof *index);
-    for (int64_t i = 0; i < rows * count; i++) index[i] = i * 7919 % (2 * cols) - cols;
+    for (int64_t i = 0; i < rows * count; i++) index[i] = forward ? i * 7919 % cols : i * 7919 % (2 * cols) - cols;
     kiln_scope *scope = kiln_scope_begin();
     kiln_tensor *at = kiln_from_data(dev, KILN_I64, KILN_SHAPE(rows, count), index);
     if (narrow) at = kiln_cast(at, KILN_I32);
@@ -243,7 +244,26 @@ static void test_gather(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
             for (int narrow = 0; narrow < 2; narrow++)
-                check_gather(shapes[i][0], shapes[i][1], shapes[i][2], sizes[s].dtype, sizes[s].size_B, narrow);
+                check_gather(shapes[i][0], shapes[i][1], shapes[i][2], sizes[s].dtype, sizes[s].size_B, narrow, false);
+}
+
+// From rows of more bytes than a near cache has; some indices from the end, or none.
+static void test_gather_far(void **state)
+{
+    static const int64_t counts[] = {1, 127, 128, 129, 4096, 4097, 9001};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+            for (int forward = 0; forward < 2; forward++)
+                check_gather(2, ((int64_t)1 << 20) / (int64_t)sizes[s].size_B + 11, counts[i], sizes[s].dtype,
+                             sizes[s].size_B, false, forward);
+    kiln_scope *scope = kiln_scope_begin();
+    int64_t index[600] = {0};
+    index[401] = 400000;
+    kiln_tensor *x = kiln_zeros(dev, KILN_F32, KILN_SHAPE(400000));
+    assert_null(kiln_take(x, 0, kiln_from_data(dev, KILN_I64, KILN_SHAPE(600), index)));
+    assert_non_null(strstr(kiln_error_message(), "index 400000"));
+    kiln_error_clear();
+    kiln_scope_end(&scope);
 }
 
 static void test_gather_out_of_range(void **state)
@@ -265,15 +285,11 @@ static void test_gather_out_of_range(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_last_axes),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_add_steps),
-        cmocka_unit_test(test_captured_steps),
-        cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_gather_out_of_range),
+        cmocka_unit_test(test_orders),         cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_last_axes),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_large),          cmocka_unit_test(test_add_steps),
+        cmocka_unit_test(test_captured_steps), cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_gather_far),     cmocka_unit_test(test_gather_out_of_range),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

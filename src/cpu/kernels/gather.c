@@ -13,6 +13,8 @@ struct gather_run {
     int64_t n, out_step, x_step, axis_stride;
 }; // in elements
 
+enum { AHEAD = 64, FAR_BLOCK = 4096, FAR_B = 1 << 20 };
+
 #define T    uint8_t
 #define NAME gather_8
 #include "cpu/kernels/gather_tmpl.c"
@@ -34,6 +36,31 @@ static void gather_run(const struct gather_run *r, int size_B)
     case 4: gather_32(r); break;
     default: gather_64(r); break;
     }
+}
+
+static bool all_inside(const int64_t *index, int64_t n, int64_t size)
+{
+    uint64_t out = 0;
+    for (int64_t i = 0; i < n; i++) out |= (uint64_t)index[i] >= (uint64_t)size;
+    return !out;
+}
+
+// Whether n points were picked by indices as they lie; false: they need more.
+static bool gather_far(const struct launch *l, const int64_t steps[3], char *out, const char *x, const char *at,
+                       int64_t n)
+{
+    int64_t size = (int64_t)l->scalars[0], stride = (int64_t)l->scalars[1];
+    int size_B = cpu_dtype_size_B[l->operands[0].dtype];
+    const int64_t *index = (const int64_t *)(const void *)at;
+    bool lies = l->operands[1].dtype == KILN_I64 && steps[0] == 0 && steps[1] == 1 && steps[2] == 1;
+    if (!lies || n < 2 * AHEAD || size * stride * size_B < FAR_B || !all_inside(index, n, size)) return false;
+    switch (size_B) {
+    case 1: gather_8_far(out, x, index, n, stride); break;
+    case 2: gather_16_far(out, x, index, n, stride); break;
+    case 4: gather_32_far(out, x, index, n, stride); break;
+    default: gather_64_far(out, x, index, n, stride); break;
+    }
+    return true;
 }
 
 struct cpu_work CPU_FN(cpu_units_gather)(const struct launch *l)
@@ -77,14 +104,24 @@ kiln_status CPU_FN(cpu_kernel_gather)(const struct launch *l, int64_t begin, int
     struct walk w;
     walk_start(&w, l, -1, begin);
     int d = walk_inner(&w);
+    bool may_be_far = true; // until one is not
     while (begin < end) {
         int64_t n = walk_run(&w);
         if (n > end - begin) n = end - begin;
         if (d < 0 || l->operands[1].strides[d] == 0) {
             TRY(gather_slice(&w, n, size, axis_stride));
         } else {
-            if (n > INDEX_BLOCK) n = INDEX_BLOCK;
             int64_t steps[3] = {l->operands[0].strides[d], l->operands[1].strides[d], l->operands[2].strides[d]};
+            int64_t far = least(n, FAR_BLOCK);
+            may_be_far = may_be_far &&
+                         gather_far(l, steps, w.at[2] + w.inner * steps[2] * size_B,
+                                    w.at[0] + w.inner * steps[0] * size_B, w.at[1] + w.inner * steps[1] * index_B, far);
+            if (may_be_far) {
+                begin += far;
+                walk_next(&w, far);
+                continue;
+            }
+            if (n > INDEX_BLOCK) n = INDEX_BLOCK;
             TRY(index_load(l, 1, index, w.at[1] + w.inner * steps[1] * index_B, n, steps[1], size));
             if (axis_stride == 1 && steps[0] == 0 && n < end - begin) fetch_next(&w, n, size * size_B);
             gather_run(&(struct gather_run){w.at[2] + w.inner * steps[2] * size_B,

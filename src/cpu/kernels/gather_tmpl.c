@@ -9,5 +9,18 @@ static void NAME(const struct gather_run *r)
     else
         for (int64_t i = 0; i < n; i++) out[i * out_step] = x[i * x_step + r->index[i] * axis_stride];
 }
+
+// The same by indices that lie in a row, from a table that is far: what is picked later is on its way.
+static void CPU_CAT(NAME, far)(char *to, const char *from, const int64_t *index, int64_t n, int64_t stride)
+{
+    T *out = (T *)(void *)to;
+    const T *x = (const T *)(const void *)from;
+    int64_t i = 0;
+    for (; i + AHEAD < n; i++) {
+        __builtin_prefetch(x + index[i + AHEAD] * stride);
+        out[i] = x[index[i] * stride];
+    }
+    for (; i < n; i++) out[i] = x[index[i] * stride];
+}
 #undef T
 #undef NAME
