@@ -76,7 +76,7 @@ static int64_t sweep_width(struct emitter *e, const struct sweep *s)
     int steps = pass_steps(e, s->pass, &wide_lanes);
     int64_t times = steps > MANY_STEPS ? 1 : steps <= FEW_STEPS && !wide_lanes ? 4 : 2;
     bool in_registers = e->k->trips.on && !e->k->trips.in_place; // what each trip waits for
-    if (fused_is_flat(e->k) && !in_registers && times > 1) times /= 2;
+    if (fused_is_flat(e->k) && !in_registers && times > 2) times /= 2;
     return widest < one * times ? widest : one * times;
 }
 
