@@ -19,8 +19,10 @@ shared uvec2 a_tile[TILE * PITCH], b_tile[TILE * PITCH];
 shared float staged[SUBGROUPS * MATRIX * MATRIX];
 SUMS sums[EACH_M * EACH_N];
 
-uint first_m() { return gl_SubgroupID / BY_N * EACH_M * MATRIX; }
-uint first_n() { return gl_SubgroupID % BY_N * EACH_N * MATRIX; }
+uvec2 own_place()
+{
+    return uvec2(gl_SubgroupID / BY_N * EACH_M, gl_SubgroupID % BY_N * EACH_N) * MATRIX;
+}
 
 void clear()
 {
@@ -48,16 +50,15 @@ void share()
     barrier();
 }
 
-void add_slices()
+void add_slices(const uvec2 own)
 {
-    uint m = first_m(), n = first_n();
     [[unroll]] for (uint k = 0; k < DEPTH; k += MATRIX) {
         B_MATRIX y[EACH_N];
         [[unroll]] for (uint j = 0; j < EACH_N; j++)
-            coopMatLoadNV(y[j], b_tile, (n + j * MATRIX) * PITCH + k / 4, PITCH, true);
+            coopMatLoadNV(y[j], b_tile, (own.y + j * MATRIX) * PITCH + k / 4, PITCH, true);
         [[unroll]] for (uint i = 0; i < EACH_M; i++) {
             A_MATRIX x;
-            coopMatLoadNV(x, a_tile, (m + i * MATRIX) * PITCH + k / 4, PITCH, false);
+            coopMatLoadNV(x, a_tile, (own.x + i * MATRIX) * PITCH + k / 4, PITCH, false);
             [[unroll]] for (uint j = 0; j < EACH_N; j++)
                 sums[i * EACH_N + j] = coopMatMulAddNV(x, y[j], sums[i * EACH_N + j]);
         }
@@ -77,17 +78,17 @@ void result(const c_side c, const product p, const uint m, const uint n, const u
     RESULTS for (uint t = 0; t < 4; t++) if (n + t < p.n_size) store_result(c, m, n + t, staged[at + t]);
 }
 
-void results(const c_side c, const product p, const uint m0, const uint n0)
+void results(const c_side c, const product p, const uint m0, const uint n0, const uvec2 own)
 {
-    const uint own = gl_SubgroupID * MATRIX * MATRIX;
+    const uint at = gl_SubgroupID * MATRIX * MATRIX;
     RESULTS for (uint i = 0; i < EACH_M * EACH_N; i++) {
         // Chosen by constant numbers, so that sums stay in registers when the loop is none that is unrolled.
         [[unroll]] for (uint s = 0; s < EACH_M * EACH_N; s++)
-            if (s == i) coopMatStoreNV(sums[s], staged, own, MATRIX, false);
+            if (s == i) coopMatStoreNV(sums[s], staged, at, MATRIX, false);
         subgroupBarrier();
-        uint m = m0 + first_m() + i / EACH_N * MATRIX, n = n0 + first_n() + i % EACH_N * MATRIX;
+        uint m = m0 + own.x + i / EACH_N * MATRIX, n = n0 + own.y + i % EACH_N * MATRIX;
         for (uint t = gl_SubgroupInvocationID; t < MATRIX * MATRIX / 4; t += SUBGROUP)
-            result(c, p, m + t / (MATRIX / 4), n + t % (MATRIX / 4) * 4, own + t * 4);
+            result(c, p, m + t / (MATRIX / 4), n + t % (MATRIX / 4) * 4, at + t * 4);
         subgroupBarrier();
     }
 }

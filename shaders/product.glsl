@@ -149,7 +149,7 @@ void fetch_edge(const a_side a, const b_side b, const product p, const uint m0, 
     }
 }
 
-// share(): from next_a and next_b to shared memory, once all have read what is there. add_slices(): what lies there is
+// own_place(): where in the tile what an invocation or a subgroup keeps begins, along M and N. share(): from next_a and next_b to shared memory, once all have read what is there. add_slices(): what lies there is
 // multiplied and added to the sums. results(): the sums are stored.
 #ifdef MATRICES
 #include "matrices.glsl"
@@ -159,6 +159,7 @@ void fetch_edge(const a_side a, const b_side b, const product p, const uint m0, 
 
 void multiply(const a_side a, const b_side b, const c_side c, const product p, const uint m0, const uint n0)
 {
+    uvec2 own = own_place();
     uint k_whole = 0;
     clear();
     bool inside = m0 + TILE <= p.m_size && n0 + TILE <= p.n_size && A_FOURS && B_FOURS;
@@ -169,16 +170,16 @@ void multiply(const a_side a, const b_side b, const c_side c, const product p, c
             share();
             // The next slices, the last ones once more: behind a condition they would have to be waited for.
             fetch_whole(a, b, m0, n0, min(k0 + DEPTH, k_whole - DEPTH));
-            add_slices();
+            add_slices(own);
         }
     }
     if (!EVEN) {
         for (uint k0 = k_whole; k0 < p.k_size; k0 += DEPTH) {
             fetch_edge(a, b, p, m0, n0, k0);
             share();
-            add_slices();
+            add_slices(own);
         }
     }
 
-    results(c, p, m0, n0);
+    results(c, p, m0, n0, own);
 }

@@ -27,17 +27,21 @@ void share()
 
 QUAD sums[4 * Q_M][Q_N];
 
+uvec2 own_place()   // in fours
+{
+    return uvec2(gl_LocalInvocationIndex / SIDE_N, gl_LocalInvocationIndex % SIDE_N);
+}
+
 void clear()
 {
     [[unroll]] for (uint i = 0; i < 4 * Q_M; i++) [[unroll]] for (uint j = 0; j < Q_N; j++) sums[i][j] = QUAD(0);
 }
 
 // The slices in shared memory are multiplied.
-void add_slices()
+void add_slices(const uvec2 own)
 {
-    uint tx = gl_LocalInvocationIndex % SIDE_N, ty = gl_LocalInvocationIndex / SIDE_N;
     for (uint k1 = 0; k1 < DEPTH; k1 += RUN) {
-        uint x_at = k1 * PITCH + ty, y_at = k1 * PITCH + tx;
+        uint x_at = k1 * PITCH + own.x, y_at = k1 * PITCH + own.y;
         [[unroll]] for (uint k = 0; k < RUN; k++) {
             QUAD x[Q_M], y[Q_N];
             [[unroll]] for (uint q = 0; q < Q_M; q++) x[q] = a_tile[x_at + k * PITCH + q * SIDE_M];
@@ -49,11 +53,10 @@ void add_slices()
     }
 }
 
-void results(const c_side c, const product p, const uint m0, const uint n0)
+void results(const c_side c, const product p, const uint m0, const uint n0, const uvec2 own)
 {
-    uint tx = gl_LocalInvocationIndex % SIDE_N, ty = gl_LocalInvocationIndex / SIDE_N;
     RESULTS for (uint i = 0; i < 4 * Q_M; i++) {
-        uint m = m0 + 4 * (ty + i / 4 * SIDE_M) + i % 4;
+        uint m = m0 + 4 * (own.x + i / 4 * SIDE_M) + i % 4;
         if (!EVEN && m >= p.m_size) continue;
         // Chosen by constant numbers, so that sums stay in registers when the loop is none that is unrolled.
         QUAD row[Q_N];
@@ -61,7 +64,7 @@ void results(const c_side c, const product p, const uint m0, const uint n0)
             [[unroll]] for (uint j = 0; j < Q_N; j++) if (s == i) row[j] = sums[s][j];
 #ifdef STORE_FOUR
         [[unroll]] for (uint j = 0; j < Q_N; j++) {
-            uint n = n0 + 4 * (tx + j * SIDE_N);
+            uint n = n0 + 4 * (own.y + j * SIDE_N);
             if (EVEN || n + 4 <= p.n_size) {
                 STORE_FOUR(c, m, n, row[j]);
             } else {
@@ -70,7 +73,7 @@ void results(const c_side c, const product p, const uint m0, const uint n0)
         }
 #else
         RESULTS for (uint t = 0; t < 4 * Q_N; t++) {
-            uint n = n0 + 4 * (tx + t / 4 * SIDE_N) + t % 4;
+            uint n = n0 + 4 * (own.y + t / 4 * SIDE_N) + t % 4;
             QUAD four = row[0];
             [[unroll]] for (uint j = 1; j < Q_N; j++) if (t / 4 == j) four = row[j];
             if (n < p.n_size) store_result(c, m, n, four[t % 4]);
