@@ -42,12 +42,31 @@ int64_t offset4(const uint op, uint a, uint b, int c, int d)
            int64_t(c) * int64_t(arg_stride(op, 2)) + int64_t(d) * int64_t(arg_stride(op, 3));
 }
 
+// Addresses of elements, in parts that are added up: what a pixel has, and what a tap has, which is the same for all.
+#define PLACE uint64_t
+#define PLACE4(op, a, b, c, d) place_of_bytes(OPERAND_##op, offset4(op, a, b, c, d))
+PLACE place_of_bytes(const uint operand, const int64_t at)
+{
+    return (operand & IMMEDIATE) != 0 ? 0ul : PLACE(at * int64_t(dtype_size_B(operand & 255)));
+}
+#if defined(KILN_CLASS_F32)
+#define LOAD_AT(op, address) load_as_f32(OPERAND_##op, address, 0l)
+#else
+#define LOAD_AT(op, address) load_as_f64(OPERAND_##op, address, 0l)
+#endif
+// Zero outside, where another element is read: a branch costs more.
+#define LOAD_INSIDE(op, inside, address) \
+    mix(VALUE(0), LOAD_AT(op, (inside) ? (address) : arg_address(op)), inside)
+
+// Both are compared: the second one alone, after a branch, would cost more.
+bool is_within(const int y, const int x, const int height, const int width)
+{
+    bool y_is = uint(y) < uint(height), x_is = uint(x) < uint(width);
+    return y_is && x_is;
+}
+
 uint group;   // of this workgroup
 
-// The pixel that tap (ky, kx) meets for output (oy, ox); false outside the image.
-bool pixel(uint ky, uint kx, int oy, int ox, out int iy, out int ix)
-{
-    iy = oy * STRIDE_H - PADDING_H + int(ky) * DILATION_H;
-    ix = ox * STRIDE_W - PADDING_W + int(kx) * DILATION_W;
-    return iy >= 0 && iy < HEIGHT && ix >= 0 && ix < WIDTH;
-}
+// Sizes that loops need, once: for all that a compiler knows, arguments change with every store.
+struct sizes { int height, width, dilation_h, dilation_w; uint kernel_h, kernel_w; };
+sizes of;

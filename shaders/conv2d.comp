@@ -8,6 +8,8 @@ layout(local_size_x = 64) in;
 // Of the pixels at hand.
 uint image[4];
 int out_y[4], out_x[4];
+int first_y[4], first_x[4];   // the pixel that the first tap meets
+PLACE places[4];              // where it is in channel 0
 
 VALUE weight(const uint m, const uint c, const uint ky, const uint kx)
 {
@@ -20,13 +22,21 @@ void locate_pixel(const uint i, const uint p)
     image[i] = p / uint(OUT_HEIGHT * OUT_WIDTH);
     out_y[i] = at / OUT_WIDTH;
     out_x[i] = at % OUT_WIDTH;
+    first_y[i] = out_y[i] * STRIDE_H - PADDING_H;
+    first_x[i] = out_x[i] * STRIDE_W - PADDING_W;
+    places[i] = arg_address(0) + PLACE4(0, image[i], 0, first_y[i], first_x[i]);
 }
 
-VALUE neighbour(const uint i, const uint c, const uint ky, const uint kx)
+PLACE place_of_tap(const uint c, const uint ky, const uint kx)
 {
-    int iy, ix;
-    if (!pixel(ky, kx, out_y[i], out_x[i], iy, ix)) return VALUE(0);
-    return LOAD(0, offset4(0, image[i], group * (CHANNELS / GROUPS) + c, iy, ix));
+    return PLACE4(0, 0, group * (CHANNELS / GROUPS) + c, int(ky) * DILATION_H, int(kx) * DILATION_W);
+}
+
+VALUE neighbour(const uint i, const uint ky, const uint kx, const PLACE tap)
+{
+    int iy = first_y[i] + int(ky) * of.dilation_h, ix = first_x[i] + int(kx) * of.dilation_w;
+    bool inside = is_within(iy, ix, of.height, of.width);
+    return LOAD_INSIDE(0, inside, places[i] + tap);
 }
 
 void result(const uint i, const uint p, const uint m, const VALUE v)
@@ -41,6 +51,7 @@ void result(const uint i, const uint p, const uint m, const VALUE v)
 
 void main()
 {
+    of = sizes(HEIGHT, WIDTH, DILATION_H, DILATION_W, KERNEL_H, KERNEL_W);
     for (uint z = gl_WorkGroupID.z; z < GROUPS; z += gl_NumWorkGroups.z) {
         group = z;
         convolve(gl_WorkGroupID.y * ROWS, gl_WorkGroupID.x * PIXELS, OUTPUTS / GROUPS,

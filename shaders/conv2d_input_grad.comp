@@ -7,8 +7,10 @@ layout(local_size_x = 64) in;
 
 // Of the pixels at hand.
 uint image[4];
-int in_y[4], in_x[4];
+int in_y[4], in_x[4];   // with the padding
 bool meets[4];
+PLACE places[4];   // of the image, or, where the stride is 1, of the result that the first tap meets
+#define DENSE (VARIANT_0 == 1 && VARIANT_1 == 1)
 
 VALUE weight(const uint m, const uint o, const uint ky, const uint kx)
 {
@@ -19,31 +21,37 @@ void locate_pixel(const uint i, const uint p)
 {
     int at = int(p) % (HEIGHT * WIDTH);
     image[i] = p / uint(HEIGHT * WIDTH);
-    in_y[i] = at / WIDTH;
-    in_x[i] = at % WIDTH;
+    in_y[i] = at / WIDTH + PADDING_H;
+    in_x[i] = at % WIDTH + PADDING_W;
+    int y = DENSE ? in_y[i] : 0, x = DENSE ? in_x[i] : 0;
+    places[i] = arg_address(0) + PLACE4(0, image[i], 0, y, x);
 }
 
-VALUE neighbour(const uint i, const uint o, const uint ky, const uint kx)
+PLACE place_of_tap(const uint o, const uint ky, const uint kx)
 {
-    int oy = in_y[i] + PADDING_H - int(ky) * DILATION_H, ox = in_x[i] + PADDING_W - int(kx) * DILATION_W;
+    PLACE at = PLACE4(0, 0, group * (OUTPUTS / GROUPS) + o, 0, 0);
+    return DENSE ? at + PLACE4(0, 0, 0, -int(ky) * DILATION_H, -int(kx) * DILATION_W) : at;
+}
+
+VALUE neighbour(const uint i, const uint ky, const uint kx, const PLACE tap)
+{
+    int oy = in_y[i] - int(ky) * of.dilation_h, ox = in_x[i] - int(kx) * of.dilation_w;
     meets[i] = false;
-    if (oy < 0 || ox < 0) return VALUE(0);
-    if (STRIDE_H != 1) {
-        if (oy % STRIDE_H != 0) return VALUE(0);
-        oy /= STRIDE_H;
+    if (DENSE) {
+        meets[i] = is_within(oy, ox, of.height, of.width);
+        return LOAD_INSIDE(0, meets[i], places[i] + tap);
     }
-    if (STRIDE_W != 1) {
-        if (ox % STRIDE_W != 0) return VALUE(0);
-        ox /= STRIDE_W;
-    }
-    if (oy >= OUT_HEIGHT || ox >= OUT_WIDTH) return VALUE(0);
+    if (oy < 0 || ox < 0 || oy % STRIDE_H != 0 || ox % STRIDE_W != 0) return VALUE(0);
+    oy /= STRIDE_H;
+    ox /= STRIDE_W;
+    if (oy >= of.height || ox >= of.width) return VALUE(0);
     meets[i] = true;
-    return LOAD(0, offset4(0, image[i], group * (OUTPUTS / GROUPS) + o, oy, ox));
+    return LOAD_AT(0, places[i] + tap + PLACE4(0, 0, 0, oy, ox));
 }
 
 void result(const uint i, const uint p, const uint m, const VALUE v)
 {
-    STORE(2, offset4(2, image[i], group * (CHANNELS / GROUPS) + m, in_y[i], in_x[i]), v);
+    STORE(2, offset4(2, image[i], group * (CHANNELS / GROUPS) + m, in_y[i] - PADDING_H, in_x[i] - PADDING_W), v);
 }
 
 #define RESULTS [[unroll]]
@@ -52,6 +60,7 @@ void result(const uint i, const uint p, const uint m, const VALUE v)
 
 void main()
 {
+    of = sizes(OUT_HEIGHT, OUT_WIDTH, DILATION_H, DILATION_W, KERNEL_H, KERNEL_W);
     for (uint z = gl_WorkGroupID.z; z < GROUPS; z += gl_NumWorkGroups.z) {
         group = z;
         convolve(gl_WorkGroupID.y * ROWS, gl_WorkGroupID.x * PIXELS, CHANNELS / GROUPS,

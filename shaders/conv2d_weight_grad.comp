@@ -68,18 +68,25 @@ void square(const uint m0, const uint m_size, const uint t0, const uint t_size)
         ky[j] = t % taps / KERNEL_W;
         kx[j] = t % KERNEL_W;
     }
+    PLACE of_dy[SIDE], of_x[SIDE];
+    int tap_y[SIDE], tap_x[SIDE], padding_h = PADDING_H, padding_w = PADDING_W;
+    [[unroll]] for (uint i = 0; i < SIDE; i++) {
+        of_dy[i] = PLACE4(1, 0, group * (OUTPUTS / GROUPS) + min(m0 + i, m_size - 1), 0, 0);
+        tap_y[i] = int(ky[i]) * DILATION_H;
+        tap_x[i] = int(kx[i]) * DILATION_W;
+        of_x[i] = PLACE4(0, 0, group * (CHANNELS / GROUPS) + c[i], tap_y[i], tap_x[i]);
+    }
     place p = place_of(gl_LocalInvocationIndex), step = place_of(LANES);
     while (p.n < BATCH) {
         VALUE dy[SIDE];
-        [[unroll]] for (uint i = 0; i < SIDE; i++) {
-            dy[i] = LOAD(1, offset4(1, p.n, group * (OUTPUTS / GROUPS) + min(m0 + i, m_size - 1), p.y, p.x));
-        }
+        int y = p.y * STRIDE_H - padding_h, x = p.x * STRIDE_W - padding_w;   // what the first tap meets
+        PLACE at_dy = arg_address(1) + PLACE4(1, p.n, 0, p.y, p.x), at_x = arg_address(0) + PLACE4(0, p.n, 0, y, x);
+        [[unroll]] for (uint i = 0; i < SIDE; i++) dy[i] = LOAD_AT(1, at_dy + of_dy[i]);
         [[unroll]] for (uint j = 0; j < SIDE; j++) {
-            int iy, ix;
-            VALUE x = VALUE(0);
-            bool inside = pixel(ky[j], kx[j], p.y, p.x, iy, ix);
-            if (inside) x = LOAD(0, offset4(0, p.n, group * (CHANNELS / GROUPS) + c[j], iy, ix));
-            [[unroll]] for (uint i = 0; i < SIDE; i++) sums[i * SIDE + j] += dy[i] * x;
+            int iy = y + tap_y[j], ix = x + tap_x[j];
+            bool inside = is_within(iy, ix, of.height, of.width);
+            VALUE v = LOAD_INSIDE(0, inside, at_x + of_x[j]);
+            [[unroll]] for (uint i = 0; i < SIDE; i++) sums[i * SIDE + j] += dy[i] * v;
         }
         advance(p, step);
     }
@@ -93,6 +100,7 @@ void square(const uint m0, const uint m_size, const uint t0, const uint t_size)
 
 void main()
 {
+    of = sizes(HEIGHT, WIDTH, DILATION_H, DILATION_W, KERNEL_H, KERNEL_W);
     for (uint z = gl_WorkGroupID.z; z < GROUPS; z += gl_NumWorkGroups.z) {
         group = z;
         uint m_size = OUTPUTS / GROUPS, t_size = CHANNELS / GROUPS * KERNEL_H * KERNEL_W;

@@ -192,6 +192,7 @@ bool target_show_kernel(const struct target_request *r, size_t kernel, const cha
     if (text) {
         set_form(&c, &k);
         set_operands(&c, &k, text);
+        for (uint32_t i = 0; i < 2 && !strncmp(k.row, "conv2d", 6); i++) set(&c, FIRST_VARIANT + i, 1); // strides
         if (!strcmp(k.row, "attention_tiles")) set_attention(&c, false);
         if (!strcmp(k.row, "attention_grad_tiles")) set_attention(&c, true);
     }

@@ -142,16 +142,15 @@ static void set_view(const struct units *u, int32_t value, uint16_t slot, struct
     out->integer = v->integer;
 }
 
-static kiln_status lower_call(struct units_maker *m, struct op_call *c, const int32_t *operands)
+static kiln_status lower_call(struct units_maker *m, struct op_call *c, const struct ir_node *n)
 {
+    const int32_t *operands = ir_operands(m->u->graph, n);
     struct view few[16], *vin = c->n_in > 16 ? malloc(sizeof *vin * (size_t)c->n_in) : few, vout[OP_MAX_OUT];
     if (!vin) return error_set(KILN_E_MEMORY, "%s: out of memory", c->op->name);
     for (int i = 0; i < c->n_in; i++)
         if (operands[i] >= 0) set_view(m->u, operands[i], (uint16_t)i, &vin[i]);
     for (int i = 0; i < c->n_out; i++) {
-        struct layout l;
-        layout_contiguous(&c->out[i], &l);
-        vout[i] = view_of(&c->out[i], &l, (uint16_t)(SLOT_OUT | i));
+        vout[i] = view_of(&c->out[i], &m->u->values[n->first_out + i].layout, (uint16_t)(SLOT_OUT | i));
     }
     c->vin = vin;
     c->vout = vout;
@@ -172,6 +171,26 @@ static kiln_status try_view(struct units *u, struct op_call *c, const struct uni
     return KILN_OK;
 }
 
+// Row-major, or, where an input has the same dimensions but for the last, which is dense, in that one's order: so heads
+// that were taken apart as views are put together as one.
+static void lay_out(const struct units *u, const struct ir_node *n, const struct op_call *c, int i, struct layout *out)
+{
+    const struct type *t = &c->out[i];
+    layout_contiguous(t, out);
+    if (!(c->op->flags & OP_FOLLOWS) || i >= c->n_in || !c->in[i] || c->in[i]->rank != t->rank || t->rank < 2) return;
+    const struct layout *like = &u->values[ir_operands(u->graph, n)[i]].layout;
+    int last = t->rank - 1, order[MAX_RANK];
+    if (like->strides[last] != 1) return;
+    for (int d = 0; d < last; d++) {
+        if (c->in[i]->dims[d] != t->dims[d] || like->strides[d] <= 0) return;
+        int at = d;
+        for (; at > 0 && like->strides[order[at - 1]] < like->strides[d]; at--) order[at] = order[at - 1];
+        order[at] = d;
+    }
+    int64_t stride = t->dims[last];
+    for (int at = last; at-- > 0; stride *= t->dims[order[at]]) out->strides[order[at]] = stride;
+}
+
 static kiln_status make_outputs(struct units_maker *m, const struct ir_node *n, struct op_call *c)
 {
     struct units *u = m->u;
@@ -180,7 +199,7 @@ static kiln_status make_outputs(struct units_maker *m, const struct ir_node *n, 
         m->out[i] = add_buffer(u, BUFFER_VALUE, &c->out[i], value);
         if (m->out[i] < 0) return error_pending;
         u->values[value].buffer = m->out[i];
-        layout_contiguous(&c->out[i], &u->values[value].layout);
+        lay_out(u, n, c, i, &u->values[value].layout);
     }
     return KILN_OK;
 }
@@ -284,7 +303,7 @@ static kiln_status add_node(struct units_maker *m, const struct ir_node *n, cons
     m->base.op = n->op->name;
     m->temps.n = 0;
     TRY(make_outputs(m, n, &c));
-    return lower_call(m, &c, operands);
+    return lower_call(m, &c, n);
 }
 
 static kiln_status add_nodes(struct units_maker *m)

@@ -46,6 +46,7 @@ enum op_flags {
     OP_HOST = 1 << 13,         // in a graph: an effect of the host's, in order with the others; see host.h
     OP_CHANGES = 1 << 14,  // the result is input 0 but for a part, and the op cannot fail: it may be changed in place
     OP_SIGNLESS = 1 << 15, // its result has the same bits whether or not 64-bit integers are signed
+    OP_FOLLOWS = 1 << 16,  // in a graph, dimensions of result i lie in memory in the order in which those of input i do
     OP_COMPARES = 1 << 11, // the gradient looks how near elements are to the result; of comparisons their type tells
 };
 
@@ -181,7 +182,7 @@ struct op {
     const char *was;   // its name before, or NULL
     uint16_t index;    // in op_table
     uint16_t family;   // kernels: family * CLASS_COUNT + class
-    uint16_t flags;
+    uint32_t flags;
     uint8_t min_in, max_in; // OP_VARIADIC: 1, 255
     uint8_t n_out;          // 0 with regions: each node has its own number
     uint8_t n_attrs;

@@ -12,7 +12,7 @@ struct structured_row {
     const char *name;
     const char *args;
     uint8_t n_out; // default 1
-    uint16_t flags;
+    uint32_t flags;
     struct op_indexed indexed; // an input that is looked at as the op runs
     uint8_t uniform;           // enum op_uniform: what it gives of one number
     uint8_t u64;               // enum op_u64

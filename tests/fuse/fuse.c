@@ -281,6 +281,22 @@ static void padded(kiln_tensor *const *in, kiln_tensor **out)
     }
 }
 
+static kiln_tensor *taken_apart(kiln_tensor *t)
+{
+    const int64_t dims[] = {2, 5, 3, 4};
+    return kiln_transpose(kiln_reshape(t, 4, dims), 1, 2);
+}
+
+// Heads of queries are views, and so are those of the result: they are put together without a copy.
+static void heads(kiln_tensor *const *in, kiln_tensor **out)
+{
+    const int64_t dims[] = {2, 5, 12};
+    kiln_tensor *q = taken_apart(in[0]), *k = taken_apart(in[1]), *v = taken_apart(in[2]);
+    kiln_tensor *y = NULL, *stats = NULL;
+    kiln_flash_attention(q, k, v, NULL, &y, &stats);
+    out[0] = kiln_reshape(kiln_transpose(y, 1, 2), 3, dims);
+}
+
 #define A(...)      \
     {               \
         __VA_ARGS__ \
@@ -320,6 +336,7 @@ static const struct example examples[] = {
     {"totals of parts", totals_of_parts, 3, 3, {{3, A(3, 4, 5)}, {3, A(3, 4, 1)}, {3, A(3, 1, 5)}}, -1},
     {"total of a constant", total_of_constant, 1, 2, {{2, A(4, 5)}}, -1},
     {"repeated", repeated, 1, 2, {{1, A(5)}}, -1},
+    {"heads", heads, 3, 1, {{3, A(2, 5, 12)}, {3, A(2, 5, 12)}, {3, A(2, 5, 12)}}, 1},
     {"padded", padded, 2, 6, {{1, A(6)}, {2, A(4, 5)}}, -1},
     {"batch norm", batch_norm, 1, 3, {{4, A(2, 3, 4, 4)}}, 1},
 };

@@ -70,8 +70,8 @@ class GpuStatic(unittest.TestCase):
             return [values.get(c, 0) for c in static.COLUMNS]
         now = {'catalogue': {'m': figures(waves=8, loop_instructions=280, loop_multiply_adds=256)}, 'rows': {}}
         def said(**values):
-            peers = {'project': 'p', 'columns': list(static.COLUMNS), 'kernels': {
-                'x': {'ours': 'm', 'by': 'multiply_adds', 'figures': figures(**{'waves': 4, **values})}}}
+            peers = {'columns': list(static.COLUMNS), 'projects': {'p': {'kernels': {
+                'x': {'ours': 'm', 'by': 'multiply_adds', 'figures': figures(**{'waves': 4, **values})}}}}}
             return list(static.compare_peers(peers, now))
         self.assertEqual(said(loop_instructions=300, loop_multiply_adds=256), [])
         self.assertIn('1.094 instructions', *said(loop_instructions=260, loop_multiply_adds=256))
