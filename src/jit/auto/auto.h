@@ -212,7 +212,15 @@ struct auto_walk {
 };
 
 extern struct sink auto_sink;
-struct auto_walk *auto_walk_current(void); // of this thread
+static inline struct auto_walk *auto_walk_of(struct sink *s)
+{
+    return (struct auto_walk *)s;
+}
+// Of this thread. Among sinks that record, a walk's alone has memory for its values.
+static inline struct auto_walk *auto_walk_current(void)
+{
+    return thread_state.sink && thread_state.sink->has_memory ? auto_walk_of(thread_state.sink) : NULL;
+}
 
 // lock.c: guards all that is in this file; recursive. It is held for short times: a thread that compiles or computes
 // releases it meanwhile, marks the body or the segment, and others wait for the mark to go. So whoever breaks a

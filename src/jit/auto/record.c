@@ -11,11 +11,6 @@
 
 enum { STEPS_OF_SEGMENT = 2048, PERIOD_MAX = 512 };
 
-static struct auto_walk *walk_of(struct sink *s)
-{
-    return (struct auto_walk *)s;
-}
-
 // Results
 
 static kiln_status fresh_output(struct auto_walk *w, const struct op *op, const struct type *type, int32_t index,
@@ -189,7 +184,7 @@ static bool match_locked(struct auto_walk *w, const struct op *op, int n_in, kil
 static bool match(struct sink *sink, const struct op *op, kiln_device *dev, int n_in, kiln_tensor *const *in,
                   struct attr *attrs, kiln_tensor **out, kiln_status *status)
 {
-    struct auto_walk *w = walk_of(sink);
+    struct auto_walk *w = auto_walk_of(sink);
     bool done = false;
     auto_lock();
     if (w->seg && !w->seg->ended && !auto_gave_up(w) && !thread_state.no_capture) {
@@ -295,7 +290,7 @@ static kiln_status record(struct auto_walk *w, struct op_call *c, kiln_device *d
 static kiln_status apply(struct sink *sink, struct op_call *c, kiln_device *dev, kiln_tensor *const *in,
                          kiln_tensor **out)
 {
-    struct auto_walk *w = walk_of(sink);
+    struct auto_walk *w = auto_walk_of(sink);
     if (auto_gave_up(w)) return eager_at_once(c, dev, in, out);
     if (!auto_can_record(w, c, dev, in)) {
         if (w->trie->f) function_count_ops(w->trie->f, false, 0, 1);
@@ -315,8 +310,3 @@ static kiln_status apply(struct sink *sink, struct op_call *c, kiln_device *dev,
 }
 
 struct sink auto_sink = {.apply = apply, .match = match, .write = auto_write, .has_memory = true};
-
-struct auto_walk *auto_walk_current(void)
-{
-    return thread_state.sink && thread_state.sink->apply == apply ? walk_of(thread_state.sink) : NULL;
-}
