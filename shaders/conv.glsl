@@ -26,8 +26,8 @@
 #define OUTPUTS uint(arg_scalar_i32(4))
 #define OUT_HEIGHT arg_scalar_i32(5)
 #define OUT_WIDTH arg_scalar_i32(6)
-#define KERNEL_H uint(arg_scalar_i32(7))
-#define KERNEL_W uint(arg_scalar_i32(8))
+#define KERNEL_H of.kernel_h
+#define KERNEL_W of.kernel_w
 #define STRIDE_H int(VARIANT_0)
 #define STRIDE_W int(VARIANT_1)
 #define PADDING_H arg_scalar_i32(11)
@@ -70,3 +70,8 @@ uint group;   // of this workgroup
 // Sizes that loops need, once: for all that a compiler knows, arguments change with every store.
 struct sizes { int height, width, dilation_h, dilation_w; uint kernel_h, kernel_w; };
 sizes of;
+
+void read_sizes(const int height, const int width)
+{
+    of = sizes(height, width, DILATION_H, DILATION_W, uint(arg_scalar_i32(7)), uint(arg_scalar_i32(8)));
+}

@@ -32,7 +32,7 @@ PLACE place_of_tap(const uint c, const uint ky, const uint kx)
     return PLACE4(0, 0, group * (CHANNELS / GROUPS) + c, int(ky) * DILATION_H, int(kx) * DILATION_W);
 }
 
-VALUE neighbour(const uint i, const uint ky, const uint kx, const PLACE tap)
+VALUE neighbour(const uint i, const uint outer, const uint ky, const uint kx, const PLACE tap)
 {
     int iy = first_y[i] + int(ky) * of.dilation_h, ix = first_x[i] + int(kx) * of.dilation_w;
     bool inside = is_within(iy, ix, of.height, of.width);
@@ -51,7 +51,7 @@ void result(const uint i, const uint p, const uint m, const VALUE v)
 
 void main()
 {
-    of = sizes(HEIGHT, WIDTH, DILATION_H, DILATION_W, KERNEL_H, KERNEL_W);
+    read_sizes(HEIGHT, WIDTH);
     for (uint z = gl_WorkGroupID.z; z < GROUPS; z += gl_NumWorkGroups.z) {
         group = z;
         convolve(gl_WorkGroupID.y * ROWS, gl_WorkGroupID.x * PIXELS, OUTPUTS / GROUPS,

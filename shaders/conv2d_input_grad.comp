@@ -33,7 +33,7 @@ PLACE place_of_tap(const uint o, const uint ky, const uint kx)
     return DENSE ? at + PLACE4(0, 0, 0, -int(ky) * DILATION_H, -int(kx) * DILATION_W) : at;
 }
 
-VALUE neighbour(const uint i, const uint ky, const uint kx, const PLACE tap)
+VALUE neighbour(const uint i, const uint outer, const uint ky, const uint kx, const PLACE tap)
 {
     int oy = in_y[i] - int(ky) * of.dilation_h, ox = in_x[i] - int(kx) * of.dilation_w;
     meets[i] = false;
@@ -60,7 +60,7 @@ void result(const uint i, const uint p, const uint m, const VALUE v)
 
 void main()
 {
-    of = sizes(OUT_HEIGHT, OUT_WIDTH, DILATION_H, DILATION_W, KERNEL_H, KERNEL_W);
+    read_sizes(OUT_HEIGHT, OUT_WIDTH);
     for (uint z = gl_WorkGroupID.z; z < GROUPS; z += gl_NumWorkGroups.z) {
         group = z;
         convolve(gl_WorkGroupID.y * ROWS, gl_WorkGroupID.x * PIXELS, CHANNELS / GROUPS,

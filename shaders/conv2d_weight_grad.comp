@@ -100,7 +100,7 @@ void square(const uint m0, const uint m_size, const uint t0, const uint t_size)
 
 void main()
 {
-    of = sizes(HEIGHT, WIDTH, DILATION_H, DILATION_W, KERNEL_H, KERNEL_W);
+    read_sizes(HEIGHT, WIDTH);
     for (uint z = gl_WorkGroupID.z; z < GROUPS; z += gl_NumWorkGroups.z) {
         group = z;
         uint m_size = OUTPUTS / GROUPS, t_size = CHANNELS / GROUPS * KERNEL_H * KERNEL_W;

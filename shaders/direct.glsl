@@ -6,11 +6,11 @@
 // (outer, ky, kx) is counted, not divided. Sums run along k in order: the same bits from run to run.
 //
 // The including file defines VALUE weight(m, outer, ky, kx), void locate_pixel(i, p), PLACE place_of_tap(outer, ky,
-// kx), a sum of multiples of the three, VALUE neighbour(i, ky, kx, place of the tap) of the ith located pixel (zero
-// outside), void result(i, p, m, v), and RESULTS: [[unroll]] where result is short, [[dont_unroll]] where it is long.
-// With SKIPS, what lies outside is no zero that is multiplied, but left out: neighbour says in bool meets[EACH] which
-// of the pixels meet it. That tells for weights that are infinite or no number; chunks without such ones are added up
-// as without SKIPS.
+// kx), a sum of multiples of the three, or of nothing, of type PLACE, VALUE neighbour(i, outer, ky, kx, place of the
+// tap) of the ith located pixel (zero outside), void result(i, p, m, v), KERNEL_H, KERNEL_W, and RESULTS: [[unroll]]
+// where result is short, [[dont_unroll]] where it is long. With SKIPS, what lies outside is no zero that is
+// multiplied, but left out: neighbour says in bool meets[EACH] which of the pixels meet it. That tells for weights
+// that are infinite or no number; chunks without such ones are added up as without SKIPS.
 const uint EACH = 4, INVOCATIONS = 64, PIXELS = EACH * INVOCATIONS;   // PIXELS and ROWS: the tile in kernels.def
 const uint ROWS = 8, CHUNK = 128;
 shared VALUE weights[CHUNK * ROWS];
@@ -47,20 +47,20 @@ void begin_taps(out tap t)
 {
     t = tap(0, 0, 0, place_of_tap(0, 0, 0));
     to_next = place_of_tap(0, 0, 1) - t.at;
-    to_row = place_of_tap(0, 1, 0) - place_of_tap(0, 0, of.kernel_w);
-    to_outer = place_of_tap(1, 0, 0) - place_of_tap(0, of.kernel_h, 0);
+    to_row = place_of_tap(0, 1, 0) - place_of_tap(0, 0, KERNEL_W);
+    to_outer = place_of_tap(1, 0, 0) - place_of_tap(0, KERNEL_H, 0);
 }
 
 void next_tap(inout tap t)
 {
     t.kx++;
     t.at += to_next;
-    if (t.kx == of.kernel_w) {
+    if (t.kx == KERNEL_W) {
         t.kx = 0;
         t.ky++;
         t.at += to_row;
     }
-    if (t.ky == of.kernel_h) {
+    if (t.ky == KERNEL_H) {
         t.ky = 0;
         t.outer++;
         t.at += to_outer;
@@ -72,7 +72,7 @@ void add_what_meets(const uint k_count, inout tap t, inout VALUE sums[EACH][ROWS
 {
     for (uint k = 0; k < k_count; k++, next_tap(t))
         [[unroll]] for (uint i = 0; i < EACH; i++) {
-            VALUE x = neighbour(i, t.ky, t.kx, t.at);
+            VALUE x = neighbour(i, t.outer, t.ky, t.kx, t.at);
             if (meets[i]) [[unroll]] for (uint j = 0; j < ROWS; j++) sums[i][j] += weights[k * ROWS + j] * x;
         }
 }
@@ -108,7 +108,7 @@ void convolve(const uint m0, const uint first, const uint m_size, const uint p_s
 #endif
         for (uint k = 0; k < k_count; k++, next_tap(t)) {
             VALUE x[EACH];
-            [[unroll]] for (uint i = 0; i < EACH; i++) x[i] = neighbour(i, t.ky, t.kx, t.at);
+            [[unroll]] for (uint i = 0; i < EACH; i++) x[i] = neighbour(i, t.outer, t.ky, t.kx, t.at);
             [[unroll]] for (uint j = 0; j < ROWS; j++) {
                 VALUE w = weights[k * ROWS + j];
                 [[unroll]] for (uint i = 0; i < EACH; i++) sums[i][j] += w * x[i];

@@ -227,7 +227,8 @@ static void add_neighbours(struct glsl_emitter *e, const struct glsl_sections *s
         glsl_add_place(e, "    ", 'o', 'b', i, first, end);
         str_addf(e->out, "    pixel_b%d[i] = o%d;\n", i, i);
     }
-    str_addf(e->out, "}\n%s neighbour(const uint i, const uint outer, const uint ky, const uint kx)\n{\n",
+    str_addf(e->out,
+             "}\n%s neighbour(const uint i, const uint outer, const uint ky, const uint kx, const uint at)\n{\n",
              glsl_type(k->dag.nodes[node].cls));
     if (names_batch(e, s->begin[1])) add_indices(e, s, 0, "b_at.batch");
     for (int d = first; d < end; d++) str_addf(e->out, "    INDEX i%d = pixel_i%d[i];\n", d, d);
@@ -255,6 +256,7 @@ static void add_taps_main(struct glsl_emitter *e, const struct glsl_sections *s)
     str_addf(e->out,
              "#define weight(m, outer, ky, kx) a_value(a_at, m, outer, ky, kx)\n"
              "#define result(i, p, m, v) store_result(c_at, m, p, v)\n"
+             "#define PLACE uint\n#define place_of_tap(outer, ky, kx) 0u\n"
              "#define RESULTS [[dont_unroll]]\n#include \"direct.glsl\"\n\nvoid main()\n{\n"
              "    uint m_size = uint(arg_index(%d)), p_size = uint(arg_index(%d)), k_size = uint(arg_index(%d));\n"
              "    uint tiles_p = (p_size + PIXELS - 1) / PIXELS, tiles_m = (m_size + ROWS - 1) / ROWS;\n"
