@@ -27,7 +27,7 @@ PLACE to_next, to_row, to_outer;   // what place_of_tap grows by: along kx, and 
 tap tap_of(const uint k)
 {
     uint taps = KERNEL_H * KERNEL_W, at = k % taps;
-    return tap(k / taps, at / KERNEL_W, at % KERNEL_W, 0ul);
+    return tap(k / taps, at / KERNEL_W, at % KERNEL_W, PLACE(0));
 }
 
 void fill_weights(const uint m0, const uint m_size, const uint k0, const uint k_count)

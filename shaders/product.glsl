@@ -149,8 +149,9 @@ void fetch_edge(const a_side a, const b_side b, const product p, const uint m0, 
     }
 }
 
-// own_place(): where in the tile what an invocation or a subgroup keeps begins, along M and N. share(): from next_a and next_b to shared memory, once all have read what is there. add_slices(): what lies there is
-// multiplied and added to the sums. results(): the sums are stored.
+// own_place(): where in the tile what an invocation or a subgroup keeps begins, along M and N. share(): from next_a
+// and next_b to shared memory, once all have read what is there. add_slices(): what lies there is multiplied and
+// added to the sums. results(): the sums are stored.
 #ifdef MATRICES
 #include "matrices.glsl"
 #else
