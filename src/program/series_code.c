@@ -64,8 +64,8 @@ int64_t series_code_wait(struct series_code *c, const struct series_launches *co
 
 static kiln_status describe(const struct series_launches *all, struct arena *memory, struct llvm_series_item *out)
 {
-    for (int i = 0; i < all->n; i++, out++) {
-        const struct series_launch *it = &all->v[i];
+    for (int at = 0; at < all->n; at++, out++) {
+        const struct series_launch *it = &all->v[at];
         const struct jit_launch *l = it->l;
         bool *fixed = arena_alloc(memory, sizeof *fixed * (size_t)l->c.n_words);
         if (!fixed) return error_pending;
