@@ -40,7 +40,8 @@ void series_code_count(struct series_code *c, int64_t trips)
 
 static bool are_small(const struct series_launches *all)
 {
-    for (const struct series_launch *it = all->v; it < all->v + all->n; it++) {
+    for (int i = 0; i < all->n; i++) {
+        const struct series_launch *it = &all->v[i];
         if (!it->l || it->l->c.units != 1 || it->l->c.failed_at >= 0 || it->l->c.work > MOST_POINTS) return false;
         const struct fused_kernel *k = it->a->fused[it->l - it->a->compiled];
         if (k->trips.on || k->n_checks) return false;
@@ -63,7 +64,8 @@ int64_t series_code_wait(struct series_code *c, const struct series_launches *co
 
 static kiln_status describe(const struct series_launches *all, struct arena *memory, struct llvm_series_item *out)
 {
-    for (const struct series_launch *it = all->v; it < all->v + all->n; it++, out++) {
+    for (int at = 0; at < all->n; at++, out++) {
+        const struct series_launch *it = &all->v[at];
         const struct jit_launch *l = it->l;
         bool *fixed = arena_alloc(memory, sizeof *fixed * (size_t)l->c.n_words);
         if (!fixed) return error_pending;

@@ -457,6 +457,8 @@ static void pair_elements(struct writer *w, int pass, int half)
     str_add(w->out, "                }\n");
 }
 
+// Steps an element beyond which accumulators in the cache cost nothing beside them, but a second text does.
+#define WORTH_PAIRS 64
 // Positions j and j + 1: an accumulator is read and written once for two, in the order that it has one by one.
 static void col_pairs(struct writer *w, int pass)
 {
@@ -492,7 +494,7 @@ static void col_body(struct writer *w, int pass)
             str_addf(w->out, "        const %s *v%d = b->rowval[%d];\n", element_type[w->k->dag.nodes[i].cls], v, v),
                 v++;
     str_add(w->out, "        int64_t j = 0;\n");
-    if (only_folds(w, pass)) col_pairs(w, pass);
+    if (only_folds(w, pass) && w->plan.cost <= WORTH_PAIRS) col_pairs(w, pass);
     str_add(w->out, "        for (; j < n; j++) {\n");
     declare_inputs(w, "            ");
     declare_keeps(w, pass, "            ");

@@ -138,8 +138,9 @@ static bool fits_at_a_glance(const kiln_tensor *t, const struct index_bounds *b)
 {
     int64_t size = b->sizes[0], lo = b->labels ? 0 : -size, n = type_numel(&t->type);
     if (b->tuples || b->ignores || !layout_is_contiguous(&t->type, &t->layout)) return false;
-    const char *at =
-        (const char *)(uintptr_t)t->storage->block.address + t->layout.offset * dtype_size_B[t->type.dtype];
+    // Of no elements the address may be 0.
+    uint64_t offset_B = (uint64_t)t->layout.offset * dtype_size_B[t->type.dtype];
+    const char *at = (const char *)(uintptr_t)(t->storage->block.address + offset_B);
     if (t->type.dtype == KILN_I64) return longs_between(at, n, lo, size);
     return t->type.dtype == KILN_I32 && size <= INT32_MAX && ints_between(at, n, (int32_t)lo, (int32_t)size);
 }

@@ -129,6 +129,7 @@ void segment_unref(struct segment *s)
 {
     if (--s->refs) return;
     segment_forget_inputs(s, 0);
+    if (s->lists != s->few_lists) free(s->lists);
     if (s->first) s->first->pins--;
     vec_free(&s->inputs);
     vec_free(&s->given);
