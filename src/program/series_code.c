@@ -55,8 +55,7 @@ int64_t series_code_wait(struct series_code *c, const struct series_launches *co
     int state = atomic_load_explicit(&c->state, memory_order_acquire);
     if (state == CODE_READY) return 0;
     if (state != CODE_NONE || !are_small(cond) || !are_small(body)) return INT64_MAX;
-    static const int64_t worth = WORTH_TRIPS;
-    int64_t left = (debug_flag("loops") ? 0 : worth) - atomic_load_explicit(&c->trips, memory_order_relaxed);
+    int64_t left = (debug_flag("loops") ? 0 : WORTH_TRIPS) - atomic_load_explicit(&c->trips, memory_order_relaxed);
     return left < 0 ? 0 : left;
 }
 

@@ -6,12 +6,13 @@
 enum { COMPONENT_F16 = 0, COMPONENT_F32 = 1, SCOPE_SUBGROUP = 3 };
 typedef VkResult (*list_fn)(VkPhysicalDevice, uint32_t *, struct vk_matrix_properties *);
 
-// The smallest workgroup of product.glsl, 64 invocations for 32 x 32 results, has a matrix for each subgroup.
+// The smallest workgroup of product.glsl, 64 invocations for 32 x 32 results, has a matrix for each subgroup, and the
+// matrices that all subgroups of the largest, 256, store at a time are within 8 KiB.
 static bool fits(const struct vk_matrix_properties *p, const struct vk_physical *on)
 {
     return p->m == p->n && p->m == p->k && (p->m == 8 || p->m == 16) && p->a == COMPONENT_F16 &&
            p->b == COMPONENT_F16 && p->c == COMPONENT_F32 && p->result == COMPONENT_F32 && !p->saturating &&
-           p->scope == SCOPE_SUBGROUP && on->subgroup_size <= 64 && on->subgroup_size >= p->m * p->m / 16;
+           p->scope == SCOPE_SUBGROUP && on->subgroup_size <= 64 && on->subgroup_size >= p->m * p->m / 8;
 }
 
 static uint32_t largest(list_fn list, const struct vk_physical *on)

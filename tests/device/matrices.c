@@ -122,7 +122,8 @@ static const int64_t sizes[][3] = {{1, 1, 1},    {7, 5, 3},     {8, 8, 8},      
                                    {64, 65, 33}, {64, 64, 128}, {127, 129, 40}, {128, 128, 32},
                                    {1, 70, 90},  {66, 1, 100},  {130, 131, 1},  {96, 160, 96}};
 
-static void eager_products(void **state)
+// A product of all sizes, in the layouts that are taken, by `multiply`, against the sums.
+static void all_products(kiln_tensor *(*multiply)(kiln_tensor *a, kiln_tensor *b), double bias, bool relu)
 {
     for (size_t s = 0; s < COUNT_OF(sizes); s++)
         for (int lay = 0; lay < 4; lay++) {
@@ -130,14 +131,23 @@ static void eager_products(void **state)
             kiln_scope *scope = kiln_scope_begin();
             struct operand a = operand_of(1, sizes[s][0], sizes[s][2], lay & 1, 1 + (unsigned)s);
             struct operand b = operand_of(1, sizes[s][2], sizes[s][1], lay & 2, 77 + (unsigned)s);
-            kiln_tensor *y = kiln_matmul(a.tensor, b.tensor);
-            expect(&a, &b, y, 0, false);
-            kiln_tensor *again = kiln_matmul(a.tensor, b.tensor);
-            assert_true(kiln_item(kiln_all(kiln_equal(y, again), NULL)) == 1);
+            expect(&a, &b, multiply(a.tensor, b.tensor), bias, relu);
             operand_free(&a);
             operand_free(&b);
             kiln_scope_end(&scope);
         }
+}
+
+static kiln_tensor *eagerly_twice(kiln_tensor *a, kiln_tensor *b)
+{
+    kiln_tensor *y = kiln_matmul(a, b), *again = kiln_matmul(a, b);
+    assert_true(kiln_item(kiln_all(kiln_equal(y, again), NULL)) == 1);
+    return y;
+}
+
+static void eager_products(void **state)
+{
+    all_products(eagerly_twice, 0, false);
     assert_int_equal(ran_by_matrices(), dev->caps.matrix > 0);
 }
 
@@ -181,24 +191,19 @@ static kiln_status with_epilogue(void *user, kiln_tensor *const *in, size_t n_in
     return kiln_error();
 }
 
+static kiln_tensor *captured(kiln_tensor *a, kiln_tensor *b)
+{
+    kiln_function *f = kiln_jit(with_epilogue, NULL, NULL);
+    kiln_tensor *y = NULL;
+    assert_ok(kiln_call(f, (kiln_tensor *[]){a, b}, 2, &y, 1));
+    kiln_function_free(&f);
+    return y;
+}
+
 static void captured_products(void **state)
 {
     n_by_matrices = n_others = 0;
-    for (size_t s = 0; s < COUNT_OF(sizes); s++)
-        for (int lay = 0; lay < 4; lay++) {
-            if (!takes(s, lay)) continue;
-            kiln_scope *scope = kiln_scope_begin();
-            struct operand a = operand_of(1, sizes[s][0], sizes[s][2], lay & 1, 1 + (unsigned)s);
-            struct operand b = operand_of(1, sizes[s][2], sizes[s][1], lay & 2, 77 + (unsigned)s);
-            kiln_function *f = kiln_jit(with_epilogue, NULL, NULL);
-            kiln_tensor *y = NULL;
-            assert_ok(kiln_call(f, (kiln_tensor *[]){a.tensor, b.tensor}, 2, &y, 1));
-            expect(&a, &b, y, 0.25, true);
-            kiln_function_free(&f);
-            operand_free(&a);
-            operand_free(&b);
-            kiln_scope_end(&scope);
-        }
+    all_products(captured, 0.25, true);
     assert_int_equal(n_by_matrices > 0, dev->caps.matrix > 0);
 }
 
