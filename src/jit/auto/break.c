@@ -415,8 +415,7 @@ static kiln_status end_segment(struct segment *s, struct lazy *l, const char *wh
     size_t n = 0;
     PROFILE(why ? "break" : "segment", why ? why : trie_name(s->trie));
     s->ended = true;
-    if (!end_of(s)) return error_pending;
-    kiln_status status = choose(s, l, &wanted, &n);
+    kiln_status status = end_of(s) ? choose(s, l, &wanted, &n) : error_pending;
     const struct type type = l ? l->base : (struct type){0};
     struct storage *asked = l ? storage_ref(l->storage) : NULL;
     if (why) count_break(s, why);
