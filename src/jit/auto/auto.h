@@ -270,6 +270,7 @@ static inline size_t auto_step_inputs(const struct auto_step *at)
 void trie_trim(struct trie *t);
 bool ref_equal(const struct ref *a, const struct ref *b);
 void auto_plan_free(struct trie *t, struct auto_plan *p);
+int auto_plan_find(const struct auto_plan *p, const struct ref *r); // among the wanted; -1: it is none
 
 // segment.c
 void segment_wait(const struct segment *s); // while another thread computes its values
@@ -360,7 +361,6 @@ void auto_lend(struct segment *s, const struct auto_plan *p, kiln_tensor **in);
 void auto_take_back(struct segment *s, const struct auto_plan *p, kiln_tensor **in, bool has_failed);
 
 // break.c
-int auto_plan_find(const struct auto_plan *p, const struct ref *r); // among the wanted; -1: it is none
 kiln_tensor *auto_number_tensor(const struct auto_number *n);
 // A value that lies there is read. If it was passed by, it is asked for after the break, and is learnt.
 kiln_status auto_learn_read(struct auto_walk *w, const struct storage *st);

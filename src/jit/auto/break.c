@@ -30,14 +30,6 @@ static struct break_point *end_of(struct segment *s)
 
 // Running
 
-int auto_plan_find(const struct auto_plan *p, const struct ref *r)
-{
-    if (r->kind == REF_STEP) return r->index < p->n_values ? p->place[r->index] : -1;
-    for (size_t i = 0; i < p->n_wanted; i++)
-        if (ref_equal(&p->wanted[i], r)) return (int)i;
-    return -1;
-}
-
 // The memory that an input of the segment is in, through a storage of its own: a later value may wait to replace it, or
 // come while the segment runs.
 static kiln_tensor *input_tensor(struct lazy_reader *r)
