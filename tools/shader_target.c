@@ -194,6 +194,9 @@ bool target_show_kernel(const struct target_request *r, size_t kernel, const cha
         set_form(&c, &k);
         set_operands(&c, &k, text);
         for (uint32_t i = 0; i < 2 && !strncmp(k.row, "conv2d", 6); i++) set(&c, FIRST_VARIANT + i, 1); // strides
+        if (!strncmp(k.row, "conv2d", 6)) set(&c, NARROW, 1);
+        for (uint32_t i = 2; i < 4 && !strcmp(k.row, "conv2d_weight_grad"); i++)
+            set(&c, FIRST_VARIANT + i, i == 2 && !strcmp(k.dtype, "f64") ? 4 : 8); // outputs, taps
         if (!strcmp(k.row, "attention_tiles")) set_attention(&c, false);
         if (!strcmp(k.row, "attention_grad_tiles")) set_attention(&c, true);
     }

@@ -377,6 +377,7 @@ static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, u
         plan_product(vk, l, &p);
         tile[0] = tile[1] = p.variant[2];
     }
+    p.form.narrow = info->narrow && vk_ranges_are_narrow(l);
     if (info->by_rows) {
         p.form.local = p.variant[2];
         // Not on processors, which go both ways where fours may be had or not.

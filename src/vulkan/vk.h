@@ -372,6 +372,7 @@ uint32_t vk_product_operands(const struct launch *l); // of a matrix product: th
 bool vk_product_is_even(const struct launch *l, uint32_t tile,
                         uint32_t depth);             // no tile and no slice goes beyond the sizes
 bool vk_operands_are_narrow(const struct launch *l); // no offset is negative; in bytes all are below 2 GiB
+bool vk_ranges_are_narrow(const struct launch *l);   // the same of all that the launch may touch
 uint32_t vk_operands_fours(
     const struct launch *l); // a bit an operand: four neighbours in the innermost dimension are one access
 // Whether four neighbours along the innermost dimension are one aligned access of each operand; *splat gets those that
