@@ -46,6 +46,7 @@ void result(const uint i, const uint p, const uint m, const VALUE v)
     STORE(3, offset4(3, image[i], o, out_y[i], out_x[i]), v + bias);
 }
 
+const uint ROWS = VARIANT_2 == 0 ? 8 : VARIANT_2;   // src/ops/conv.c
 #define RESULTS [[unroll]]
 #include "direct.glsl"
 

@@ -54,6 +54,7 @@ void result(const uint i, const uint p, const uint m, const VALUE v)
     STORE(2, offset4(2, image[i], group * (CHANNELS / GROUPS) + m, in_y[i] - PADDING_H, in_x[i] - PADDING_W), v);
 }
 
+const uint ROWS = VARIANT_2 == 0 ? 8 : VARIANT_2;   // src/ops/conv.c
 #define RESULTS [[unroll]]
 #define SKIPS
 #include "direct.glsl"

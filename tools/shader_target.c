@@ -34,6 +34,8 @@ static void print_code(const struct target_request *r, const char *name, const s
     if (r->stats && code->assembly) {
         isa_read(code->assembly, &s);
         print_counts("whole", &s.whole);
+        print_counts("straight", &s.straight);
+        if (s.walks.instructions) print_counts("walks", &s.walks);
         printf("loops %zu\nloop depth %zu\n", s.n_loops, s.depth);
         if (s.n_loops) print_counts("loop", &s.loop);
     }
@@ -195,6 +197,7 @@ bool target_show_kernel(const struct target_request *r, size_t kernel, const cha
         set_operands(&c, &k, text);
         for (uint32_t i = 0; i < 2 && !strncmp(k.row, "conv2d", 6); i++) set(&c, FIRST_VARIANT + i, 1); // strides
         if (!strncmp(k.row, "conv2d", 6)) set(&c, NARROW, 1);
+        if (!strncmp(k.row, "conv2d", 6)) set(&c, FIRST_VARIANT + 2, strcmp(k.dtype, "f64") ? 16 : 8);
         for (uint32_t i = 2; i < 4 && !strcmp(k.row, "conv2d_weight_grad"); i++)
             set(&c, FIRST_VARIANT + i, i == 2 && !strcmp(k.dtype, "f64") ? 4 : 8); // outputs, taps
         if (!strcmp(k.row, "attention_tiles")) set_attention(&c, false);
