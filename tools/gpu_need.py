@@ -17,8 +17,8 @@ COSTS = {'+': (1, 1, 2), '-': (1, 1, 2), '*': (1, 1, 4), '/': (2, 12, 40), '%': 
          '|': (1, 1, 2), '^': (1, 1, 2), '~': (1, 1, 2), '<<': (1, 1, 1), '>>': (1, 1, 1), '?': (1, 2, 2),
          '&&': (1, 1, 1), '||': (1, 1, 1), 'fma': (1, 1, 1), 'sqrt': (1, 12, 1), 'max': (1, 1, 3), 'min': (1, 1, 3),
          'scalar_umulhi': (1, 1, 8), 'is_nan': (2, 3, 0), 'isnan': (2, 3, 0), 'isinf': (2, 3, 0)}
-ONES = {'==', '!=', '<', '>', '<=', '>=', 'floor', 'ceil', 'trunc', 'roundEven', 'scalar_rint', 'float', 'int', 'double',
-        'int64_t', 'uint', 'uint64_t'}
+ONES = {'==', '!=', '<', '>', '<=', '>=', 'floor', 'ceil', 'trunc', 'roundEven', 'scalar_rint', 'float', 'int', 'uint',
+        'double', 'int64_t', 'uint64_t'}
 # What joins an element to a reduction, as shaders/row.glsl and found.glsl have it; others take one instruction.
 JOINS = {'max': 5, 'min': 5, 'argmax': 14, 'argmin': 14}
 SIZES = {'f32': 4, 'f64': 8, 'i32': 4, 'i64': 8, 'bool': 4}
