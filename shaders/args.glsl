@@ -98,6 +98,13 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Memory64 { u
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Memory128 { uvec4 v; };
 
 uint dtype_size_B(const uint dtype) { return is_wide(dtype) ? 8 : is_byte(dtype) ? 1 : is_half(dtype) ? 2 : 4; }
+// Two instructions, where one of 64-bit operands would take five.
+int64_t wide_product(const int a, const int b)
+{
+    int high, low;
+    imulExtended(a, b, high, low);
+    return packInt2x32(ivec2(low, high));
+}
 uint64_t element_address(const uint dtype, const uint64_t base, const int64_t at)
 {
     if (NARROW) return base + uint64_t(uint(at) * dtype_size_B(dtype));

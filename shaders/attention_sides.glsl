@@ -35,7 +35,7 @@ matrix matrix_of(const uint op, uint batch)
     int64_t at = 0l;
     [[unroll]] for (uint left = RANK - 2; left > 0; left--) {
         uint d = left - 1, size = arg_size(d), q = d > 0 ? batch / size : 0, r = batch - q * size;
-        at += int64_t(int(r)) * int64_t(arg_stride(op, d));
+        at += wide_product(int(r), arg_stride(op, d));
         batch = q;
     }
     uint64_t address = arg_address(op);
@@ -47,7 +47,7 @@ uint64_t find(const uint op, const matrix s, const uint row, const uint column)
 {
     uint size_B = dtype_size_B(operand_of(op) & 255);
     if (ASKED(NEAR)) return s.address + uint64_t((row * uint(s.row) + column * uint(s.column)) * size_B);
-    int64_t at = int64_t(int(row)) * int64_t(s.row) + int64_t(int(column)) * int64_t(s.column);
+    int64_t at = wide_product(int(row), s.row) + wide_product(int(column), s.column);
     return s.address + uint64_t(at * int64_t(size_B));
 }
 

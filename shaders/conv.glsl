@@ -38,25 +38,27 @@
 
 int64_t offset4(const uint op, uint a, uint b, int c, int d)
 {
-    return int64_t(int(a)) * int64_t(arg_stride(op, 0)) + int64_t(int(b)) * int64_t(arg_stride(op, 1)) +
-           int64_t(c) * int64_t(arg_stride(op, 2)) + int64_t(d) * int64_t(arg_stride(op, 3));
+    return wide_product(int(a), arg_stride(op, 0)) + wide_product(int(b), arg_stride(op, 1)) +
+           wide_product(c, arg_stride(op, 2)) + wide_product(d, arg_stride(op, 3));
 }
 
-// Addresses of elements, in parts that are added up: what a pixel has, and what a tap has, which is the same for all.
+// Places of elements in bytes, in parts that are added up: what a pixel has, and what a tap has, which is the same for
+// all. A part may be negative; where memory is NARROW no sum is, and its lower half is all of it.
 #define PLACE uint64_t
 #define PLACE4(op, a, b, c, d) place_of_bytes(OPERAND_##op, offset4(op, a, b, c, d))
 PLACE place_of_bytes(const uint operand, const int64_t at)
 {
     return (operand & IMMEDIATE) != 0 ? 0ul : PLACE(at * int64_t(dtype_size_B(operand & 255)));
 }
+uint64_t address_at(const uint64_t base, const PLACE at) { return base + (NARROW ? uint64_t(uint(at)) : at); }
 #if defined(KILN_CLASS_F32)
-#define LOAD_AT(op, address) load_as_f32(OPERAND_##op, address, 0l)
+#define LOAD_AT(op, base, at) load_as_f32(OPERAND_##op, address_at(base, at), 0l)
 #else
-#define LOAD_AT(op, address) load_as_f64(OPERAND_##op, address, 0l)
+#define LOAD_AT(op, base, at) load_as_f64(OPERAND_##op, address_at(base, at), 0l)
 #endif
 // Zero outside, where another element is read: a branch costs more.
-#define LOAD_INSIDE(op, inside, address) \
-    mix(VALUE(0), LOAD_AT(op, (inside) ? (address) : arg_address(op)), inside)
+#define LOAD_INSIDE(op, inside, at) \
+    mix(VALUE(0), LOAD_AT(op, arg_address(op), (inside) ? (at) : PLACE(0)), inside)
 
 // Both are compared: the second one alone, after a branch, would cost more.
 bool is_within(const int y, const int x, const int height, const int width)

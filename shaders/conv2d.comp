@@ -24,7 +24,7 @@ void locate_pixel(const uint i, const uint p)
     out_x[i] = at % OUT_WIDTH;
     first_y[i] = out_y[i] * STRIDE_H - PADDING_H;
     first_x[i] = out_x[i] * STRIDE_W - PADDING_W;
-    places[i] = arg_address(0) + PLACE4(0, image[i], 0, first_y[i], first_x[i]);
+    places[i] = PLACE4(0, image[i], 0, first_y[i], first_x[i]);
 }
 
 PLACE place_of_tap(const uint c, const uint ky, const uint kx)
@@ -42,10 +42,11 @@ VALUE neighbour(const uint i, const uint outer, const uint ky, const uint kx, co
 void result(const uint i, const uint p, const uint m, const VALUE v)
 {
     uint o = group * (OUTPUTS / GROUPS) + m;
-    VALUE bias = LOAD(2, int64_t(int(o)) * int64_t(arg_stride(2, 1)));
+    VALUE bias = LOAD(2, wide_product(int(o), arg_stride(2, 1)));
     STORE(3, offset4(3, image[i], o, out_y[i], out_x[i]), v + bias);
 }
 
+const uint ROWS = VARIANT_2 == 0 ? 8 : VARIANT_2;   // src/ops/conv.c
 #define RESULTS [[unroll]]
 #include "direct.glsl"
 

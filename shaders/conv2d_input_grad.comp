@@ -24,7 +24,7 @@ void locate_pixel(const uint i, const uint p)
     in_y[i] = at / WIDTH + PADDING_H;
     in_x[i] = at % WIDTH + PADDING_W;
     int y = DENSE ? in_y[i] : 0, x = DENSE ? in_x[i] : 0;
-    places[i] = arg_address(0) + PLACE4(0, image[i], 0, y, x);
+    places[i] = PLACE4(0, image[i], 0, y, x);
 }
 
 PLACE place_of_tap(const uint o, const uint ky, const uint kx)
@@ -46,7 +46,7 @@ VALUE neighbour(const uint i, const uint outer, const uint ky, const uint kx, co
     ox /= STRIDE_W;
     if (oy >= of.height || ox >= of.width) return VALUE(0);
     meets[i] = true;
-    return LOAD_AT(0, places[i] + tap + PLACE4(0, 0, 0, oy, ox));
+    return LOAD_AT(0, arg_address(0), places[i] + tap + PLACE4(0, 0, 0, oy, ox));
 }
 
 void result(const uint i, const uint p, const uint m, const VALUE v)
@@ -54,6 +54,7 @@ void result(const uint i, const uint p, const uint m, const VALUE v)
     STORE(2, offset4(2, image[i], group * (CHANNELS / GROUPS) + m, in_y[i] - PADDING_H, in_x[i] - PADDING_W), v);
 }
 
+const uint ROWS = VARIANT_2 == 0 ? 8 : VARIANT_2;   // src/ops/conv.c
 #define RESULTS [[unroll]]
 #define SKIPS
 #include "direct.glsl"

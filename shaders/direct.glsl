@@ -8,11 +8,11 @@
 // The including file defines VALUE weight(m, outer, ky, kx), void locate_pixel(i, p), PLACE place_of_tap(outer, ky,
 // kx), a sum of multiples of the three, or of nothing, of type PLACE, VALUE neighbour(i, outer, ky, kx, place of the
 // tap) of the ith located pixel (zero outside), void result(i, p, m, v), KERNEL_H, KERNEL_W, and RESULTS: [[unroll]]
-// where result is short, [[dont_unroll]] where it is long. With SKIPS, what lies outside is no zero that is
-// multiplied, but left out: neighbour says in bool meets[EACH] which of the pixels meet it. That tells for weights
-// that are infinite or no number; chunks without such ones are added up as without SKIPS.
-const uint EACH = 4, INVOCATIONS = 64, PIXELS = EACH * INVOCATIONS;   // PIXELS and ROWS: the tile in kernels.def
-const uint ROWS = 8, CHUNK = 128;
+// where result is short, [[dont_unroll]] where it is long, and ROWS, a multiple of 4. With SKIPS, what lies outside is
+// no zero that is multiplied, but left out: neighbour says in bool meets[EACH] which of the pixels meet it. That tells
+// for weights that are infinite or no number; chunks without such ones are added up as without SKIPS.
+const uint EACH = 4, INVOCATIONS = 64, PIXELS = EACH * INVOCATIONS;   // PIXELS: the tile in kernels.def
+const uint CHUNK = 128;
 shared VALUE weights[CHUNK * ROWS];
 #ifdef SKIPS
 shared uint odd_chunk;   // one more than the chunk in which a weight was last seen that is not finite

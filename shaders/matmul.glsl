@@ -3,8 +3,8 @@
 // The space is batch dimensions, then M, N, K; operand 0 is a (stride 0 along N), 1 is b (stride 0 along M), 2 is out
 // (stride 0 along K). Any strides: a transposed operand or a broadcast batch is only another stride. The grid is
 // ceil(N / TILE), ceil(M / TILE), and batches, of which a workgroup takes each gl_NumWorkGroups.z-th. VARIANT_0 says
-// how the operands lie, four bits each: see src/vulkan/operands.c. MATRICES: a and b are f16, and are multiplied by
-// matrix units.
+// how the operands lie, four bits each: see src/vulkan/operands.c. MATRICES: a and b are f16, or with
+// MATRICES_BF16 bf16, and are multiplied by matrix units.
 #ifdef MATRICES
 #include "matrix_units.glsl"
 #endif
@@ -68,7 +68,7 @@ uint64_t find(const uint op, const uint operand, const slice s, const uint m, co
     int along = LIES(op, DENSE) && LIES(op, ALONG) ? 1 : s.along;
     uint size_B = dtype_size_B(operand & 255);
     if (LIES(op, NEAR)) return s.address + uint64_t((m * uint(across) + k * uint(along)) * size_B);
-    int64_t at = int64_t(int(m)) * int64_t(across) + int64_t(int(k)) * int64_t(along);
+    int64_t at = wide_product(int(m), across) + wide_product(int(k), along);
     return s.address + uint64_t(at * int64_t(size_B));
 }
 #define FIND(op, s, m, k) find(op, OPERAND_##op, s, m, k)
@@ -121,7 +121,7 @@ void locate_batch(uint batch, out uint64_t at[3])
     [[unroll]] for (uint i = 0; i < 3; i++) elements[i] = 0l;
     [[unroll]] for (uint left = RANK - 3; left > 0; left--) {
         uint d = left - 1, size = arg_size(d), q = d > 0 ? batch / size : 0, r = batch - q * size;
-        [[unroll]] for (uint i = 0; i < 3; i++) elements[i] += int64_t(int(r)) * int64_t(arg_stride(i, d));
+        [[unroll]] for (uint i = 0; i < 3; i++) elements[i] += wide_product(int(r), arg_stride(i, d));
         batch = q;
     }
     uint operands[3] = {OPERAND_0, OPERAND_1, OPERAND_2};

@@ -29,9 +29,10 @@ void locate(uint p, out int64_t at[N_OPERANDS])
     [[unroll]] for (uint left = RANK; left > 0; left--) {
         uint d = left - 1, size = arg_size(d), q = d > 0 ? p / size : 0, r = p - q * size;
         [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) {
-            int stride = VEC == 4 && left == RANK ? fast_stride(i) : arg_stride(i, d);
+            bool fast = VEC == 4 && left == RANK;
+            int stride = fast ? fast_stride(i) : arg_stride(i, d);
             if (NARROW) narrow[i] += r * uint(stride);
-            else at[i] += int64_t(int(r)) * int64_t(stride);
+            else at[i] += fast ? int64_t(int(r) * stride) : wide_product(int(r), stride);
         }
         p = q;
     }

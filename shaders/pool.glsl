@@ -58,7 +58,7 @@ layout(local_size_x = 256) in;
 
 int64_t offset4(const uint op, uint n, uint c, int y, int x)
 {
-    return int64_t(int(n)) * int64_t(arg_stride(op, 0)) + int64_t(int(c)) * int64_t(arg_stride(op, 1)) +
+    return wide_product(int(n), arg_stride(op, 0)) + wide_product(int(c), arg_stride(op, 1)) +
            int64_t(y) * int64_t(arg_stride(op, 2)) + int64_t(x) * int64_t(arg_stride(op, 3));
 }
 

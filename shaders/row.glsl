@@ -55,9 +55,10 @@ bool row_exists() { return row < row_count; }
 void add_place(inout int64_t at[N_OPERANDS], const uint d, const uint r)
 {
     [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) {
-        int stride = EACH == 4 && d + 1 == RANK ? fast_stride(i) : arg_stride(i, d);
+        bool fast = EACH == 4 && d + 1 == RANK;
+        int stride = fast ? fast_stride(i) : arg_stride(i, d);
         if (NARROW) at[i] = int64_t(uint64_t(uint(at[i]) + r * uint(stride)));
-        else at[i] += int64_t(int(r)) * int64_t(stride);
+        else at[i] += fast ? int64_t(int(r) * stride) : wide_product(int(r), stride);
     }
 }
 void locate_row(out int64_t at[N_OPERANDS])

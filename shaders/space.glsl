@@ -16,7 +16,7 @@ void locate(uint p, uint skip, out int64_t at[N_OPERANDS])
         uint d = left - 1;
         if (d == skip) continue;
         uint size = arg_size(d), q = p / size, r = p - q * size;
-        [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) at[i] += int64_t(int(r)) * int64_t(arg_stride(i, d));
+        [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) at[i] += wide_product(int(r), arg_stride(i, d));
         p = q;
     }
 }

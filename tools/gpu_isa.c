@@ -133,6 +133,29 @@ static bool is_hotter(size_t depth, const struct isa_counts *c, const struct isa
     return c->instructions > than->loop.instructions;
 }
 
+static void count_straight(const struct listing *l, struct isa_counts *c)
+{
+    for (size_t k = 0; k < l->n_lines; k++) {
+        bool loops = false;
+        for (size_t i = 0; i < l->n_loops && !loops; i++) loops = k >= l->loops[i].begin && k <= l->loops[i].end;
+        if (!loops) count(&l->lines[k], c);
+    }
+}
+
+static void add_counts(struct isa_counts *sum, const struct isa_counts *c)
+{
+    sum->instructions += c->instructions;
+    sum->loads += c->loads;
+    sum->load_B += c->load_B;
+    sum->stores += c->stores;
+    sum->store_B += c->store_B;
+}
+
+static size_t widest(const struct isa_counts *c)
+{
+    return c->widest_load_B > c->widest_store_B ? c->widest_load_B : c->widest_store_B;
+}
+
 // What stands in the loop and in none inside it.
 static void count_own(const struct listing *l, const struct loop *of, struct isa_counts *c)
 {
@@ -152,6 +175,7 @@ static void weigh_loops(const struct listing *l, struct isa_summary *out)
         for (size_t k = 0; k < l->n_loops; k++) depth += inside(&l->loops[i], &l->loops[k]);
         struct isa_counts c = {0};
         count_own(l, &l->loops[i], &c);
+        if (c.loads + c.stores && widest(&c) == widest(&out->whole)) add_counts(&out->walks, &c);
         if (!is_hotter(depth, &c, out)) continue;
         out->loop = c;
         out->depth = depth;
@@ -173,6 +197,7 @@ void isa_read(const char *assembly, struct isa_summary *out)
         }
         for (size_t i = 0; i < l->n_lines; i++) count(&l->lines[i], &out->whole);
         weigh_loops(l, out);
+        count_straight(l, &out->straight);
     }
     if (l) free(l->lines);
     free(l);

@@ -16,6 +16,8 @@ struct isa_counts {
 
 struct isa_summary {
     struct isa_counts whole, loop; // loop: the hottest one, without those inside; all 0 without one
+    struct isa_counts straight;    // what is in no loop
+    struct isa_counts walks;       // loops whose accesses are as wide as any of the kernel's, without those inside
     size_t n_loops, depth;         // of the hottest one: loops that it is in, itself among them
 };
 

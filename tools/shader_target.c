@@ -34,6 +34,8 @@ static void print_code(const struct target_request *r, const char *name, const s
     if (r->stats && code->assembly) {
         isa_read(code->assembly, &s);
         print_counts("whole", &s.whole);
+        print_counts("straight", &s.straight);
+        if (s.walks.instructions) print_counts("walks", &s.walks);
         printf("loops %zu\nloop depth %zu\n", s.n_loops, s.depth);
         if (s.n_loops) print_counts("loop", &s.loop);
     }
@@ -136,10 +138,10 @@ static void set_product(struct constants *c, const char *dtype)
     set(c, FIRST_VARIANT + 3, 1);
 }
 
-// Of f16, for matrices of 16 x 16 and subgroups of 64.
-static void set_matrices(struct constants *c)
+// Of f16 or bf16, for matrices of 16 x 16 and subgroups of 64.
+static void set_matrices(struct constants *c, bool bf16)
 {
-    for (uint32_t i = 0; i < 3; i++) set(c, FIRST_OPERAND + i, 6);
+    for (uint32_t i = 0; i < 3; i++) set(c, FIRST_OPERAND + i, bf16 ? 7 : 6);
     set_product(c, "f32");
     set(c, FIRST_VARIANT + 1, 16);
     set(c, FIRST_VARIANT + 3, 1 | 64 << 1);
@@ -180,7 +182,8 @@ static void set_form(struct constants *c, const kiln_kernel_info *k)
     } else {
         for (uint32_t i = 0; i < 4; i++) set(c, FIRST_VARIANT + i, 0);
         if (!strcmp(k->row, "matmul")) set_product(c, k->dtype);
-        if (!strcmp(k->row, "matmul_matrices")) set_matrices(c);
+        if (!strcmp(k->row, "matmul_matrices")) set_matrices(c, false);
+        if (!strcmp(k->row, "matmul_matrices_bf16")) set_matrices(c, true);
     }
 }
 
@@ -193,6 +196,10 @@ bool target_show_kernel(const struct target_request *r, size_t kernel, const cha
         set_form(&c, &k);
         set_operands(&c, &k, text);
         for (uint32_t i = 0; i < 2 && !strncmp(k.row, "conv2d", 6); i++) set(&c, FIRST_VARIANT + i, 1); // strides
+        if (!strncmp(k.row, "conv2d", 6)) set(&c, NARROW, 1);
+        if (!strncmp(k.row, "conv2d", 6)) set(&c, FIRST_VARIANT + 2, strcmp(k.dtype, "f64") ? 16 : 8);
+        for (uint32_t i = 2; i < 4 && !strcmp(k.row, "conv2d_weight_grad"); i++)
+            set(&c, FIRST_VARIANT + i, i == 2 && !strcmp(k.dtype, "f64") ? 4 : 8); // outputs, taps
         if (!strcmp(k.row, "attention_tiles")) set_attention(&c, false);
         if (!strcmp(k.row, "attention_grad_tiles")) set_attention(&c, true);
     }

@@ -33,6 +33,7 @@ struct kernel_info {
     bool matrices;   // KERNEL_CUSTOM, picks_tile: multiplies by matrices of subgroups, of device_caps.matrix
     bool by_rows;    // KERNEL_CUSTOM: workgroups have VARIANT_2 invocations; a GPU says by VARIANT_3, a bit an operand,
                      // whether four neighbours in a row are one access
+    bool narrow;     // KERNEL_CUSTOM: computes places in 32 bits where all of an operand is near its address
     bool hands_on;   // KERNEL_CUSTOM: the CPU's makes launch.after along; operands a, b, result, space .. M N K
 };
 extern const struct kernel_info kernel_catalogue[]; // written by the build

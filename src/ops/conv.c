@@ -238,6 +238,22 @@ int unfold_conv2d(struct launch *l, struct launch_window *windows)
     return n;
 }
 
+// Sums of an invocation of the weight's gradient, outputs by taps: as many as registers hold, `most` a side, fewer
+// where these would not be there. Few numbers, for each is a pipeline; the kernel is told both, and its grid counts
+// tiles.
+static int64_t tiles_of(int64_t size, uint32_t most, uint32_t *side)
+{
+    *side = size == 1 ? 1 : size <= 4 ? 4 : most;
+    return (size + *side - 1) / *side;
+}
+
+// Results of an invocation at one pixel, of the convolution and of the image's gradient: what a tap costs is shared.
+static int64_t rows_of(int64_t size, const struct view *out, uint32_t *rows)
+{
+    *rows = size > 8 && out->dtype != KILN_F64 ? 16 : 8;
+    return (size + *rows - 1) / *rows;
+}
+
 static kiln_status launch_conv(const struct op_call *c, struct lowering *lo, int family, const struct conv_shape *v,
                                const struct view *bias)
 {
@@ -258,11 +274,15 @@ static kiln_status launch_conv(const struct op_call *c, struct lowering *lo, int
     l.variant[0] = (uint32_t)v->stride[0], l.variant[1] = (uint32_t)v->stride[1];
     // As a matrix product: columns, rows, groups.
     if (family == FAMILY_conv2d)
-        l.extent[0] = v->n * v->oh * v->ow, l.extent[1] = v->o / v->groups, l.extent[2] = v->groups;
+        l.extent[0] = v->n * v->oh * v->ow, l.extent[1] = rows_of(v->o / v->groups, out, &l.variant[2]),
+        l.extent[2] = v->groups;
     else if (family == FAMILY_conv2d_input_grad)
-        l.extent[0] = v->n * v->h * v->w, l.extent[1] = v->c / v->groups, l.extent[2] = v->groups;
+        l.extent[0] = v->n * v->h * v->w, l.extent[1] = rows_of(v->c / v->groups, out, &l.variant[2]),
+        l.extent[2] = v->groups;
     else
-        l.extent[0] = v->c / v->groups * v->kh * v->kw, l.extent[1] = v->o / v->groups, l.extent[2] = v->groups;
+        l.extent[0] = tiles_of(v->c / v->groups * v->kh * v->kw, 8, &l.variant[3]),
+        l.extent[1] = tiles_of(v->o / v->groups, out->dtype == KILN_F64 ? 4 : 8, &l.variant[2]),
+        l.extent[2] = v->groups;
     return lo->launch(lo, &l);
 }
 

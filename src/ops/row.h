@@ -106,6 +106,7 @@ struct kernel_row {
     bool picks_tile; // CUSTOM: a GPU chooses tile[0] = tile[1] itself
     bool matrices;   // CUSTOM, picks_tile: for devices that multiply matrices of f16
     bool by_rows;    // CUSTOM: see kernel_info
+    bool narrow;     // CUSTOM: see kernel_info
     bool hands_on;   // CUSTOM: the CPU's makes launch.after along, slice by slice of the rows of its result
     bool cpu_only;
 };

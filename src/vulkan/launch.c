@@ -362,7 +362,7 @@ static void plan_product(const struct vk_device *vk, const struct launch *l, str
     p->variant[1] = t.run;
     p->form.local = tile_local(TILE_PRODUCT, t);
     if (!info->matrices) return;
-    p->variant[1] = vk->owner->caps.matrix;
+    p->variant[1] = caps_matrix_side(&vk->owner->caps, l->operands[0].dtype);
     p->variant[3] |= vk->owner->caps.subgroup_size << 1;
 }
 
@@ -377,6 +377,7 @@ static kiln_status launch_custom(struct vk_device *vk, const struct launch *l, u
         plan_product(vk, l, &p);
         tile[0] = tile[1] = p.variant[2];
     }
+    p.form.narrow = info->narrow && vk_ranges_are_narrow(l);
     if (info->by_rows) {
         p.form.local = p.variant[2];
         // Not on processors, which go both ways where fours may be had or not.

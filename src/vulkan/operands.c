@@ -29,6 +29,15 @@ bool vk_operands_are_narrow(const struct launch *l)
     return true;
 }
 
+bool vk_ranges_are_narrow(const struct launch *l)
+{
+    for (int i = 0; i < l->n_operands; i++) {
+        const struct launch_operand *o = &l->operands[i];
+        if (!(o->flags & OPERAND_IMMEDIATE) && (o->range_lo_B < 0 || o->range_hi_B > INT32_MAX)) return false;
+    }
+    return true;
+}
+
 // Whether four neighbours that begin at a multiple of four along dimension `fast` are one aligned access.
 static bool takes_fours(const struct launch *l, const struct launch_operand *o, int fast)
 {

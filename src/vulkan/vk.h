@@ -44,9 +44,9 @@ struct vk_physical {
     char driver[192];
     uint8_t driver_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE];
     uint32_t subgroup_size;
-    bool shuffle;      // compute shaders exchange values within a subgroup
-    uint32_t matrix;   // see device_caps
-    uint64_t memory_B; // of the device-local heaps
+    bool shuffle;                 // compute shaders exchange values within a subgroup
+    uint32_t matrix, matrix_bf16; // see device_caps
+    uint64_t memory_B;            // of the device-local heaps
     bool software, integrated;
     bool f64;
     bool sync2_extension; // 1.2: synchronization2 comes from the extension
@@ -372,6 +372,7 @@ uint32_t vk_product_operands(const struct launch *l); // of a matrix product: th
 bool vk_product_is_even(const struct launch *l, uint32_t tile,
                         uint32_t depth);             // no tile and no slice goes beyond the sizes
 bool vk_operands_are_narrow(const struct launch *l); // no offset is negative; in bytes all are below 2 GiB
+bool vk_ranges_are_narrow(const struct launch *l);   // the same of all that the launch may touch
 uint32_t vk_operands_fours(
     const struct launch *l); // a bit an operand: four neighbours in the innermost dimension are one access
 // Whether four neighbours along the innermost dimension are one aligned access of each operand; *splat gets those that

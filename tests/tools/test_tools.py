@@ -719,6 +719,28 @@ printf '{{"name": "matmul_batch", "mode": "eager", "time_ns": %d}}]}}' $time
         kiln = json.loads((self.dir / 'out/kiln.json').read_text())
         self.assertEqual((kiln['rounds'], len(kiln['rows'])), (3, 2))
 
+    def test_compare_keeps_whole_rounds_when_it_is_interrupted(self):
+        peer = self.write('peer', f'''#!/bin/sh
+count=$(cat {self.dir}/count 2>/dev/null || echo 0)
+echo $((count + 1)) >{self.dir}/count
+[ "$count" = $(cat {self.dir}/last) ] && kill $PPID && exec sleep 60
+printf '{{"framework": "p", "device": "d", "size": "small", "rows": ['
+printf '{{"name": "sum_all", "mode": "eager", "time_ns": %d}}]}}' $((count + 2))000000
+''')
+        os.chmod(peer, 0o755)
+        self.write('last', '1')
+        args = ('--python', peer, '--rounds', '5', '--filter', 'sum_all', '--budget', '0.001')
+        done = self.compare(*args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('compare: interrupted: the figures are those of 1 of 5 rounds\n', done.stderr)
+        self.assertRegex(done.stdout, r'(?m)^sum_all +(eager|jit) +\d+\.\d+ +2\.0000 eager')
+        self.assertEqual(json.loads((self.dir / 'out/kiln.json').read_text())['rounds'], 1)
+        self.write('count', '0')
+        self.write('last', '0')
+        done = self.compare(*args)
+        self.assertEqual((done.returncode, done.stdout), (1, ''))
+        self.assertIn('compare: interrupted before a round was whole\n', done.stderr)
+
     def compare(self, *args):
         return subprocess.run([ROOT / 'bench/compare', '--bench', PROGRAM, '--out', str(self.dir / 'out'), *args],
                               env=ENV, capture_output=True, text=True, timeout=200)

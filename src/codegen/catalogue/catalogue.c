@@ -192,6 +192,7 @@ static kiln_status add_custom(struct catalogue *g, const struct kernel_row *r, i
     k->info.picks_tile = r->picks_tile;
     k->info.matrices = r->matrices;
     k->info.by_rows = r->by_rows;
+    k->info.narrow = r->narrow;
     k->info.hands_on = r->hands_on;
     for (int i = 0; i < 3; i++)
         if (!k->info.tile[i]) k->info.tile[i] = 1;

@@ -205,13 +205,14 @@ static void catalogue(struct str *s, const struct catalogue *g)
         str_addf(s,
                  "    [%d] = {.name = \"%s\", .kind = %d, .cls = %d, .n_operands = %d, .n_out = %d, .n_scalars = %d, "
                  ".row_out = %d, "
-                 ".n_stages = %d, .n_reductions = %d, .picks_tile = %d, .matrices = %d, .by_rows = %d, .hands_on = %d, "
+                 ".n_stages = %d, .n_reductions = %d, .picks_tile = %d, .matrices = %d, .by_rows = %d, .narrow = %d, "
+                 ".hands_on = %d, "
                  ".cpu_only = %d, "
                  ".tile = {%d, "
                  "%d, %d}, .in_cls = {",
                  i, k->name, k->kind, k->cls, k->n_operands, k->n_out, k->n_scalars, k->row_out, k->n_stages,
-                 k->n_reductions, k->picks_tile, k->matrices, k->by_rows, k->hands_on, k->cpu_only, k->tile[0],
-                 k->tile[1], k->tile[2]);
+                 k->n_reductions, k->picks_tile, k->matrices, k->by_rows, k->narrow, k->hands_on, k->cpu_only,
+                 k->tile[0], k->tile[1], k->tile[2]);
         for (int j = 0; j < MAX_OPERANDS; j++) str_addf(s, "%d,", k->in_cls[j]);
         str_add(s, "}, .scalar_cls = {");
         for (int j = 0; j < 8; j++) str_addf(s, "%d,", k->scalar_cls[j]);

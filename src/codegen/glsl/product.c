@@ -195,7 +195,7 @@ static void add_main(struct glsl_emitter *e)
     str_addf(e->out, "#define TILE %uu\n#define RUN %uu\n#define QUAD %s\n", e->form.tile_n, e->form.run,
              quad_type[cls]);
     str_addf(e->out,
-             "#define RESULTS [[dont_unroll]]\n#include \"product.glsl\"\n\nvoid main()\n{\n"
+             "#define RESULTS [[dont_unroll]]\nconst uint ROWS = 8u;\n#include \"product.glsl\"\n\nvoid main()\n{\n"
              "    product p = product(uint(arg_index(%d)), uint(arg_index(%d)), uint(arg_index(%d)));\n"
              "    uint tiles_n = (p.n_size + TILE - 1) / TILE, tiles_m = (p.m_size + TILE - 1) / TILE;\n"
              "    uint t = group_index() / tiles_n, batch = t / tiles_m;\n"
@@ -257,7 +257,7 @@ static void add_taps_main(struct glsl_emitter *e, const struct glsl_sections *s)
              "#define weight(m, outer, ky, kx) a_value(a_at, m, outer, ky, kx)\n"
              "#define result(i, p, m, v) store_result(c_at, m, p, v)\n"
              "#define PLACE uint\n#define place_of_tap(outer, ky, kx) 0u\n"
-             "#define RESULTS [[dont_unroll]]\n#include \"direct.glsl\"\n\nvoid main()\n{\n"
+             "#define RESULTS [[dont_unroll]]\nconst uint ROWS = 8u;\n#include \"direct.glsl\"\n\nvoid main()\n{\n"
              "    uint m_size = uint(arg_index(%d)), p_size = uint(arg_index(%d)), k_size = uint(arg_index(%d));\n"
              "    uint tiles_p = (p_size + PIXELS - 1) / PIXELS, tiles_m = (m_size + ROWS - 1) / ROWS;\n"
              "    uint t = group_index() / tiles_p, batch = t / tiles_m;\n"
