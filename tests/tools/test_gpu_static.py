@@ -65,6 +65,22 @@ class GpuStatic(unittest.TestCase):
         self.assertIn('80% of the hottest loop', *rules('mlp/matmul_add', '', **loop))
         self.assertIn('128 registers', *rules('attention/mul_matmul_softmax_matmul', '', vgprs=128))
 
+    def test_needs_only_shrink(self):
+        def said(ratios, **known):
+            return list(static.need_rules(ratios, known))
+        self.assertEqual(said({'a': 1.5, 'b': 2.0}, b=2.0), [])
+        self.assertIn('b: 2.1 instructions', *said({'b': 2.1}, b=2.0))
+        self.assertIn('a: 1.6 instructions', *said({'a': 1.6}))
+        self.assertIn('take it off', *said({'b': 1.4}, b=2.0))
+        self.assertIn('take it off', *said({}, gone=2.0))
+
+    def test_needs_of_a_text(self):
+        text = ('\nfloat point(const float x0, const float x1)\n{\n    precise float t2 = x0 * x1;\n'
+                '    precise float t3 = fma(t2, x1, -1.0);\n    return t3;\n}\nstore4_f32(2, to[q], point())')
+        counts = {'straight load bytes': 32, 'straight store bytes': 16, 'straight instructions': 33}
+        self.assertEqual(static.gpu_need.of_kernel('pointwise', text, counts), (33, 8 + 2 * 3 + 2 * 4))
+        self.assertIsNone(static.gpu_need.of_kernel('row', text, counts))
+
     def test_peers(self):
         def figures(**values):
             return [values.get(c, 0) for c in static.COLUMNS]
