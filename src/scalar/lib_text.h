@@ -52,16 +52,16 @@
 // sin, cos, tan of f32: SIN_NEAR_F32, COS_NEAR_F32, TRIG_NEAR_F32 up to 3200, TRIG_SPLIT_F32 beyond.
 //
 // Near: n = rint(x / pi), |n| < 2^10, of cos the odd number nearest to |x| * 2/pi, of tan any; pi, or pi/2, in parts so
-// short that n * part is exact, and a rest. The first two differences are exact where r is small; the error of the
-// third joins the rest, so that one rounding is left. With pi one series on |r| <= pi/2 does, by a factor that is above
-// 0 at r = -0, so that the result is -0; tan binds the quadrant kn, the sine and the cosine of r, as TRIG_SPLIT_F32
-// does q, sr and cr.
+// short that n * part is exact, and a rest. The first two differences are exact; the error of the third joins the rest,
+// so that one rounding is left. These products are no mads: a driver may join two of them. With pi one series on |r| <=
+// pi/2 does, whose signs keep r = -0; tan binds the quadrant kn, the sine and the cosine of r, as TRIG_SPLIT_F32 does
+// q, sr and cr.
 #define NEAR_F32(x, c1, c2, c3, c4)                                                                                    \
-    "dn = mad(wn, -" c2 ", mad(wn, -" c1 ", " x ")); pn = wn * " c3 "; en = dn - pn;"                                  \
-    "rn = en - (wn * " c4 " + (pn - (dn - en))); zn = rn * rn;"
+    "dn = (" x " - wn * " c1 ") - wn * " c2 "; pn = wn * " c3 "; en = dn - pn;"                                        \
+    "rn = en - mad(wn, " c4 ", pn - (dn - en)); zn = rn * rn;"
 #define SINE_F32                                                                                                       \
-    "sn = mad(rn, mad(zn, mad(mad(mad(mad(-2.55025938e-08, zn, 2.76270498e-06), zn, -0.000198430935), zn,"             \
-    " 0.00833335053), zn, -0.166666672), 1e-30), rn);"
+    "un = rn * zn; sn = rn - mad(un, 0.166666672, un * (zn * mad(mad(mad(2.55025938e-08, zn, -2.76270498e-06), zn,"    \
+    " 0.000198430935), zn, -0.00833335053)));"
 #define SIN_NEAR_F32                                                                                                   \
     "tn = mad(x, 0.318309886, 12582912); wn = tn - 12582912;"                                                          \
     NEAR_F32("x", "3.14135742", "0.000235199928", "3.17813829e-08", "5.12668814e-12") SINE_F32
