@@ -1,10 +1,10 @@
 // Sums of products by matrix units: a part of product.glsl, which defines TILE, DEPTH, INVOCATIONS and the like.
 //
 // The including text defines MATRIX, the side of the device's matrices, a specialisation constant, and SUBGROUP, the
-// invocations of a subgroup. Both operands' values are exact in f16, sums are f32. Slices lie in shared memory as f16,
-// rows of M or N, four neighbours along K in two words; what was fetched along M or N is turned on the way there.
-// A subgroup keeps EACH_M x EACH_N matrices of sums. Which invocation has which element of a matrix is the driver's
-// affair: results go through shared memory, one matrix of each subgroup at a time.
+// invocations of a subgroup. Both operands' values are exact in f16, or with MATRICES_BF16 in bf16, sums are f32.
+// Slices lie in shared memory as such halves, rows of M or N, four neighbours along K in two words; what was fetched
+// along M or N is turned on the way there. A subgroup keeps EACH_M x EACH_N matrices of sums. Which invocation has which
+// element of a matrix is the driver's affair: results go through shared memory, one matrix of each subgroup at a time.
 const uint SUBGROUPS = INVOCATIONS / SUBGROUP, ACROSS = TILE / MATRIX;
 const uint BY_N = SUBGROUPS > 16 ? 8 : SUBGROUPS > 4 ? 4 : SUBGROUPS > 1 ? 2 : 1, BY_M = SUBGROUPS / BY_N;
 const uint EACH_M = ACROSS / BY_M, EACH_N = ACROSS / BY_N;

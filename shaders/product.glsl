@@ -25,9 +25,14 @@ const uint SIDE_M = TILE / (4 * Q_M), SIDE_N = TILE / (4 * Q_N);   // SIDE_M * S
 #ifdef MATRICES
 const uint DEPTH = 32;
 #define FETCHED uvec2
+#ifdef MATRICES_BF16
+#define half_bits bf16_encode
+#else
+#define half_bits f16_encode
+#endif
 uvec2 fetched(const vec4 v)
 {
-    return uvec2(f16_encode(v.x) | f16_encode(v.y) << 16, f16_encode(v.z) | f16_encode(v.w) << 16);
+    return uvec2(half_bits(v.x) | half_bits(v.y) << 16, half_bits(v.z) | half_bits(v.w) << 16);
 }
 #else
 const uint DEPTH = 16;

@@ -136,10 +136,10 @@ static void set_product(struct constants *c, const char *dtype)
     set(c, FIRST_VARIANT + 3, 1);
 }
 
-// Of f16, for matrices of 16 x 16 and subgroups of 64.
-static void set_matrices(struct constants *c)
+// Of f16 or bf16, for matrices of 16 x 16 and subgroups of 64.
+static void set_matrices(struct constants *c, bool bf16)
 {
-    for (uint32_t i = 0; i < 3; i++) set(c, FIRST_OPERAND + i, 6);
+    for (uint32_t i = 0; i < 3; i++) set(c, FIRST_OPERAND + i, bf16 ? 7 : 6);
     set_product(c, "f32");
     set(c, FIRST_VARIANT + 1, 16);
     set(c, FIRST_VARIANT + 3, 1 | 64 << 1);
@@ -180,7 +180,8 @@ static void set_form(struct constants *c, const kiln_kernel_info *k)
     } else {
         for (uint32_t i = 0; i < 4; i++) set(c, FIRST_VARIANT + i, 0);
         if (!strcmp(k->row, "matmul")) set_product(c, k->dtype);
-        if (!strcmp(k->row, "matmul_matrices")) set_matrices(c);
+        if (!strcmp(k->row, "matmul_matrices")) set_matrices(c, false);
+        if (!strcmp(k->row, "matmul_matrices_bf16")) set_matrices(c, true);
     }
 }
 

@@ -43,8 +43,9 @@ static void facts_limits(struct facts *f, const VkPhysicalDeviceLimits *l)
 // Extensions of which some are for later versions.
 static void facts_extensions(struct facts *f, struct vk_instance *i, const struct vk_physical *p)
 {
-    static const char *const names[] = {"VK_KHR_cooperative_matrix", "VK_NV_cooperative_matrix2",
-                                        "VK_KHR_pipeline_executable_properties", "VK_EXT_subgroup_size_control"};
+    static const char *const names[] = {"VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16",
+                                        "VK_NV_cooperative_matrix2", "VK_KHR_pipeline_executable_properties",
+                                        "VK_EXT_subgroup_size_control"};
     uint32_t n = 0;
     i->fn.vkEnumerateDeviceExtensionProperties(p->handle, NULL, &n, NULL);
     VkExtensionProperties *list = calloc(n ? n : 1, sizeof *list);
@@ -87,10 +88,15 @@ static void facts_fast_paths(struct facts *f, const struct vk_physical *p)
     fact_bool(f, "pipeline cache on disk", !vk_cache_path(&probe, path, sizeof path),
               "neither KILN_CACHE_DIR nor HOME is set");
     facts_tiles(f, p);
-    fact_bool(f, "f16 products by matrices of subgroups", usable && p->matrix && !debug_flag("no-matrices"),
+    bool off = debug_flag("no-matrices");
+    fact_bool(f, "f16 products by matrices of subgroups", usable && p->matrix && !off,
               !usable      ? unusable
               : !p->matrix ? "the driver offers none of f16, 8 or 16 wide, with sums of f32"
                            : "KILN_DEBUG=no-matrices");
+    fact_bool(f, "bf16 products by matrices of subgroups", usable && p->matrix_bf16 && !off,
+              !usable           ? unusable
+              : !p->matrix_bf16 ? "the driver offers none of bf16, 8 or 16 wide, with sums of f32"
+                                : "KILN_DEBUG=no-matrices");
 }
 
 static void facts_device(struct facts *f, struct vk_instance *i, const struct vk_physical *p)

@@ -1,6 +1,7 @@
 // What a device can do, as far as lowering and code generation ask.
 #pragma once
 #include "base/base.h"
+#include <kiln/macros.h>
 
 struct tile_table;
 
@@ -21,5 +22,12 @@ struct device_caps {
     uint32_t max_local;   // invocations of a workgroup
     uint32_t max_turns;   // of all loops of an invocation together, what is beyond is left out; 0: as many as it takes
     uint32_t matrix;      // side of the matrices of f16 that a subgroup multiplies, with sums of f32; 0: none
+    uint32_t matrix_bf16; // the same of bf16
     struct tile_table *tiles; // as measured on the device, see ir/tile.h; NULL: start values
 };
+
+// Of matrices whose elements have this dtype.
+static inline uint32_t caps_matrix_side(const struct device_caps *c, unsigned dtype)
+{
+    return dtype == KILN_F16 ? c->matrix : dtype == KILN_BF16 ? c->matrix_bf16 : 0;
+}

@@ -17,6 +17,9 @@ static const struct {
 } by_hand[] = {
     {"log1p", "u = 1 + x; d = u - 1; d == 0 || x == inf ? x : log(u) * (x / d)"},
     {"expm1", "u = exp(x); d = u - 1; d == 0 ? x : d == -1 || u == inf ? d : d * (x / log(u))"},
+    {"sin_near", "sin(x)"},
+    {"cos_near", "cos(x)"},
+    {"tan_near", "tan(x)"},
     {"exp2", "pow(2, x)"},
     {"log2", "log(x) * 1.4426950408889634074"},
     {"log10", "log(x) * 0.43429448190325182765"},

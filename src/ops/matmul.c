@@ -112,9 +112,10 @@ static kiln_status multiply_pieces(struct lowering *lo, const struct factors *f)
 // By matrix units where the device has them for the dtypes.
 static kernel_id kernel_for(const struct lowering *lo, const struct op_call *c)
 {
-    bool halves = c->in[0]->dtype == KILN_F16 && c->in[1]->dtype == KILN_F16;
-    return lo->caps->matrix && halves ? kernel_of(FAMILY_matmul_matrices, CLASS_F32)
-                                      : kernel_of(FAMILY_matmul, dtype_class(c->out[0].dtype));
+    unsigned dtype = c->in[0]->dtype;
+    if (dtype != c->in[1]->dtype || !caps_matrix_side(lo->caps, dtype))
+        return kernel_of(FAMILY_matmul, dtype_class(c->out[0].dtype));
+    return kernel_of(dtype == KILN_F16 ? FAMILY_matmul_matrices : FAMILY_matmul_matrices_bf16, CLASS_F32);
 }
 
 // Space: batch..., M, N, K with K the row.

@@ -215,11 +215,13 @@ static kiln_status visit(struct ir_graft *c, int32_t node, bool *done)
     size_t most = (size_t)(s.n->n_in + MOST_IN * s.l.n_scanned);
     s.makers = calloc((size_t)s.l.n_scanned, sizeof *s.makers);
     s.in = calloc(3 * most + (size_t)s.l.body->n_results + 1, sizeof *s.in);
-    s.params = s.in + most;
-    s.room = s.params + most;
     kiln_status status = s.makers && s.in ? KILN_OK : error_set(KILN_E_MEMORY, "passes: out of memory");
-    *done = !status && find_makers(c->from, &s, weave_user(c));
-    if (*done) status = add(c, &s);
+    if (!status) {
+        s.params = s.in + most;
+        s.room = s.params + most;
+        *done = find_makers(c->from, &s, weave_user(c));
+        if (*done) status = add(c, &s);
+    }
     free((void *)s.makers);
     free(s.in);
     return status;

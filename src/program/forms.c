@@ -145,11 +145,11 @@ static void add_caps(struct str *key, const struct device_caps *c)
 {
     str_addf(key, "%d %d %d %d %d %d %d %d %d %d %d ", c->code, c->host, c->checks_indices, c->checks_values,
              c->own_products, c->cheap_launches, c->f64, c->i64, c->f16_storage, c->i8_storage, c->shuffle);
-    str_addf(key, "%u %u %u %u %u %u %u\n", c->subgroup_size, c->max_shared_B, c->max_push_B, c->parallelism,
-             c->max_local, c->max_turns, c->matrix);
+    str_addf(key, "%u %u %u %u %u %u %u %u\n", c->subgroup_size, c->max_shared_B, c->max_push_B, c->parallelism,
+             c->max_local, c->max_turns, c->matrix, c->matrix_bf16);
 }
 // Tiles decide nothing of what becomes one kernel.
-_Static_assert(sizeof(struct device_caps) == 40 + sizeof(void *), "a key has all that a device can do");
+_Static_assert(sizeof(struct device_caps) == 48 + sizeof(void *), "a key has all that a device can do");
 
 static void passes_disk_key(struct str *key, const struct kiln_graph *g, const struct pass_options *o)
 {

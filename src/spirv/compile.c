@@ -123,7 +123,7 @@ void spirv_warm_end(void)
     pthread_mutex_unlock(&warming.lock);
 }
 
-static kiln_status take_module(glslang_program_t *program, struct spirv *out)
+static kiln_status take_module(glslang_program_t *program, bool bf16, struct spirv *out)
 {
     // Left out are the optimiser and the validator, which would take a third of the time: spirv_validate is for
     // callers.
@@ -135,7 +135,7 @@ static kiln_status take_module(glslang_program_t *program, struct spirv *out)
     glslang_program_SPIRV_get(program, words);
     *out = (struct spirv){.words = words, .n_words = n_words};
     kiln_status status = spirv_strip(out);
-    if (!status) status = spirv_khr_matrices(out);
+    if (!status) status = spirv_khr_matrices(out, bf16);
     if (status) spirv_free(out);
     return status;
 }
@@ -172,7 +172,7 @@ static kiln_status compile(const char *name, const char *text, struct spirv *out
             status = report(name, glslang_program_get_info_log(program), NULL);
         }
     }
-    if (!status) status = take_module(program, out);
+    if (!status) status = take_module(program, strstr(text, "\n#define MATRICES_BF16\n") != NULL, out);
     if (program) glslang_program_delete(program);
     glslang_shader_delete(shader);
     return status;
@@ -206,13 +206,13 @@ void spirv_free(struct spirv *s)
     *s = (struct spirv){0};
 }
 
-// SPIRV-Tools know matrices of subgroups from 2023.4 on.
+// SPIRV-Tools know matrices of subgroups from 2023.4 on, bf16 from 2025.2.
 static bool tools_know(const uint32_t *words, size_t n_words)
 {
-    unsigned year = 0, number = 0;
+    unsigned year = 0, number = 0, least = spirv_declares(words, n_words, SPV_CAPABILITY_BF16) ? 20252 : 20234;
     if (!spirv_declares(words, n_words, SPV_CAPABILITY_MATRICES)) return true;
     const char *version = strstr(spvSoftwareVersionString(), "v");
-    return version && sscanf(version, "v%u.%u", &year, &number) == 2 && (year > 2023 || (year == 2023 && number >= 4));
+    return version && sscanf(version, "v%u.%u", &year, &number) == 2 && year * 10 + number >= least;
 }
 
 kiln_status spirv_validate(const char *name, const uint32_t *words, size_t n_words)

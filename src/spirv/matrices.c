@@ -4,6 +4,9 @@
 // words. What differs in the module: a type says which side of a product its matrices are for, which is found from the
 // products; and the order in memory is a number, no truth value. Numbers: SPV_NV_cooperative_matrix and
 // SPV_KHR_cooperative_matrix.
+//
+// GLSL has no name for bf16 either, but in extensions of 2025. In a module of bf16 all floats of 16 bits are matrices'
+// elements, and that type becomes the one of SPV_KHR_bfloat16.
 #include "spirv/spirv.h"
 #include "spirv/words.h"
 
@@ -12,6 +15,7 @@
 
 enum { USE_UNKNOWN, USE_A, USE_B, USE_SUMS, N_USES = 3 }; // 1 more than SPIR-V's numbers
 static const char nv_name[] = "SPV_NV_cooperative_matrix", khr_name[] = "SPV_KHR_cooperative_matrix";
+static const char bf16_name[] = "SPV_KHR_bfloat16";
 
 struct converter {
     const struct spirv *in;
@@ -21,7 +25,8 @@ struct converter {
     uint8_t *truth;                            // by id: 1 where it is the constant true
     uint32_t *out;
     size_t n_out;
-    bool defined, failed;
+    uint32_t half_type; // f16, of a module of bf16
+    bool bf16, defined, failed;
 };
 
 static bool set_use(struct converter *c, uint32_t value, uint8_t use)
@@ -40,6 +45,10 @@ static void learn(struct converter *c, const uint32_t *w, uint32_t length)
     if (op == SPV_OP_TYPE_INT && length == 4 && w[2] == 32 && w[3] == 0) c->uint_type = w[1];
     if (op == SPV_OP_TYPE_MATRIX_NV && w[1] < c->bound) c->type_of[w[1]] = w[1];
     if (op == SPV_OP_CONSTANT_TRUE && w[2] < c->bound) c->truth[w[2]] = 1;
+    if (c->bf16 && op == SPV_OP_TYPE_FLOAT && w[2] == 16) c->half_type = w[1];
+    // A vector of halves, or a value.
+    bool of_halves = c->half_type && (w[1] == c->half_type || (op == SPV_OP_TYPE_VECTOR && w[2] == c->half_type));
+    if (of_halves && op != SPV_OP_TYPE_FLOAT) c->failed = true;
     bool of_matrices = w[1] < c->bound && c->type_of[w[1]] == w[1];
     if (of_matrices && op != SPV_OP_TYPE_MATRIX_NV && w[2] < c->bound && w[2] != w[1]) c->type_of[w[2]] = w[1];
     if (op == SPV_OP_MATRIX_LENGTH_NV) c->failed = true;
@@ -57,6 +66,20 @@ static void put_all(struct converter *c, const uint32_t *w, uint32_t n)
 {
     memcpy(c->out + c->n_out, w, n * sizeof *w);
     c->n_out += n;
+}
+
+static void put_extension(struct converter *c, const char *name)
+{
+    uint32_t words[sizeof khr_name / 4 + 1] = {0}, n = (uint32_t)strlen(name) / 4 + 1;
+    memcpy(words, name, strlen(name));
+    put(c, spirv_first_word(1 + n, SPV_OP_EXTENSION));
+    put_all(c, words, n);
+}
+
+static void put_capability(struct converter *c, uint32_t capability)
+{
+    put(c, spirv_first_word(2, SPV_OP_CAPABILITY));
+    put(c, capability);
 }
 
 static void put_type(struct converter *c, const uint32_t *w)
@@ -87,13 +110,17 @@ static void convert(struct converter *c, const uint32_t *w, uint32_t length)
 {
     uint32_t op = spirv_op(w[0]);
     if (op == SPV_OP_CAPABILITY && length == 2 && w[1] == SPV_CAPABILITY_MATRICES_NV) {
-        put(c, w[0]);
-        put(c, SPV_CAPABILITY_MATRICES);
+        put_capability(c, SPV_CAPABILITY_MATRICES);
+        if (c->bf16) put_capability(c, SPV_CAPABILITY_BF16_MATRICES);
+    } else if (c->bf16 && op == SPV_OP_CAPABILITY && length == 2 && w[1] == SPV_CAPABILITY_F16) {
+        put_capability(c, SPV_CAPABILITY_BF16);
+    } else if (c->bf16 && op == SPV_OP_TYPE_FLOAT && length == 3 && w[2] == 16) {
+        put(c, spirv_first_word(4, SPV_OP_TYPE_FLOAT));
+        put_all(c, w + 1, 2);
+        put(c, SPV_ENCODING_BF16);
     } else if (op == SPV_OP_EXTENSION && !strncmp((const char *)(w + 1), nv_name, (length - 1) * sizeof *w)) {
-        uint32_t words[sizeof khr_name / 4 + 1] = {0};
-        memcpy(words, khr_name, sizeof khr_name);
-        put(c, spirv_first_word(1 + COUNT_OF(words), SPV_OP_EXTENSION));
-        put_all(c, words, COUNT_OF(words));
+        put_extension(c, khr_name);
+        if (c->bf16) put_extension(c, bf16_name);
     } else if (op == SPV_OP_TYPE_MATRIX_NV && length == 6) {
         put_type(c, w);
     } else if (op == SPV_OP_MATRIX_LOAD_NV && length >= 6) {
@@ -121,11 +148,11 @@ static void walk(struct converter *c, void (*visit)(struct converter *, const ui
     }
 }
 
-kiln_status spirv_khr_matrices(struct spirv *s)
+kiln_status spirv_khr_matrices(struct spirv *s, bool bf16)
 {
     if (!spirv_declares(s->words, s->n_words, SPV_CAPABILITY_MATRICES_NV)) return KILN_OK;
     uint32_t bound = s->words[3];
-    struct converter c = {.in = s, .bound = bound, .first_constant = bound};
+    struct converter c = {.in = s, .bound = bound, .first_constant = bound, .bf16 = bf16};
     c.type_of = calloc(bound, sizeof *c.type_of);
     c.use = calloc(bound, 1);
     c.truth = calloc(bound, 1);

@@ -20,7 +20,8 @@ struct spirv_source {
     void *user;
 };
 
-// Compiles for Vulkan 1.2 (SPIR-V 1.5). KILN_E_FORMAT with the compiler's first message and the line it speaks of.
+// Compiles for Vulkan 1.2 (SPIR-V 1.5). Matrices of subgroups have bf16 for f16 where the text has the line
+// "#define MATRICES_BF16". KILN_E_FORMAT with the compiler's first message and the line it speaks of.
 kiln_status spirv_compile(const struct spirv_source *source, struct spirv *out);
 // Appends which build of the compiler this is, for keys of a cache.
 void spirv_add_build(struct str *key);
@@ -33,8 +34,9 @@ void spirv_warm_end(void);
 void spirv_free(struct spirv *s);
 // Takes out, in place, what a driver does not need: names and source text, and functions that main() does not reach.
 kiln_status spirv_strip(struct spirv *s);
-// Where the module uses matrices by NVIDIA's extension, it becomes one that uses those of Khronos.
-kiln_status spirv_khr_matrices(struct spirv *s);
+// Where the module uses matrices by NVIDIA's extension, it becomes one that uses those of Khronos; with `bf16`, what
+// they have as f16 is bf16.
+kiln_status spirv_khr_matrices(struct spirv *s, bool bf16);
 // The source with its includes put in: what the compiler sees.
 kiln_status spirv_expand(const struct spirv_source *source, struct str *out);
 // KILN_E_FORMAT with the validator's message when the module breaks a rule of Vulkan 1.2. Modules that use matrices

@@ -53,6 +53,7 @@ static kiln_status load_functions(struct vk_device *vk, const char *device)
 static kiln_status create_device(struct vk_device *vk)
 {
     float priority = 1;
+    bool matrix = vk->physical.matrix || vk->physical.matrix_bf16;
     VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                      .queueFamilyIndex = vk->queue_family,
                                      .queueCount = 1,
@@ -66,20 +67,26 @@ static kiln_status create_device(struct vk_device *vk)
                                             .scalarBlockLayout = VK_TRUE,
                                             .storageBuffer8BitAccess = VK_TRUE,
                                             .shaderFloat16 = vk->physical.matrix > 0,
-                                            .vulkanMemoryModel = vk->physical.matrix > 0};
+                                            .vulkanMemoryModel = matrix};
     VkPhysicalDeviceVulkan11Features v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
                                             .pNext = &v12,
                                             .storageBuffer16BitAccess = VK_TRUE};
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                           .pNext = &v11,
                                           .features = {.shaderInt64 = VK_TRUE, .shaderFloat64 = vk->physical.f64}};
-    const char *extensions[2];
+    const char *extensions[3];
     uint32_t n_extensions = 0;
+    struct vk_bf16_features bf16 = {
+        .sType = VK_BF16_FEATURES_TYPE, .shaderBFloat16Type = VK_TRUE, .shaderBFloat16CooperativeMatrix = VK_TRUE};
     struct vk_matrix_features matrices = {.sType = VK_MATRIX_FEATURES_TYPE, .cooperativeMatrix = VK_TRUE};
     if (vk->physical.sync2_extension) extensions[n_extensions++] = VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME;
-    if (vk->physical.matrix) {
+    if (matrix) {
         extensions[n_extensions++] = VK_MATRIX_EXTENSION;
         sync2.pNext = &matrices;
+    }
+    if (vk->physical.matrix_bf16) {
+        extensions[n_extensions++] = VK_BF16_EXTENSION;
+        matrices.pNext = &bf16;
     }
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                .pNext = &features,
@@ -146,6 +153,7 @@ void vk_caps_of(const struct vk_physical *p, struct device_caps *out)
         .max_local = p->properties.limits.maxComputeWorkGroupInvocations,
         .shuffle = p->shuffle,
         .matrix = p->matrix,
+        .matrix_bf16 = p->matrix_bf16,
         .max_turns = p->software ? 1 << 15 : 0, // llvmpipe counts to 65535, turns of outer loops twice
         // Vulkan does not tell how many processors there are. A software driver has a few threads of short vectors;
         // the rest is sized for large GPUs, which costs a small one little.
@@ -171,7 +179,7 @@ static kiln_status open_parts(struct vk_device *vk, const char *spec)
     kiln_device *dev = vk->owner;
     TRY(vk_instance_get(&vk->instance));
     TRY(vk_physical_choose(vk->instance, spec, &vk->physical));
-    if (debug_flag("no-matrices")) vk->physical.matrix = 0;
+    if (debug_flag("no-matrices")) vk->physical.matrix = vk->physical.matrix_bf16 = 0;
     snprintf(dev->name, sizeof dev->name, "%.127s", vk->physical.properties.deviceName);
     snprintf(dev->driver, sizeof dev->driver, "%s", vk->physical.driver);
     vk->instance->fn.vkGetPhysicalDeviceMemoryProperties(vk->physical.handle, &vk->memory);

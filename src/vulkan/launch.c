@@ -362,7 +362,7 @@ static void plan_product(const struct vk_device *vk, const struct launch *l, str
     p->variant[1] = t.run;
     p->form.local = tile_local(TILE_PRODUCT, t);
     if (!info->matrices) return;
-    p->variant[1] = vk->owner->caps.matrix;
+    p->variant[1] = caps_matrix_side(&vk->owner->caps, l->operands[0].dtype);
     p->variant[3] |= vk->owner->caps.subgroup_size << 1;
 }
 

@@ -5,11 +5,20 @@
 #define VK_MATRIX_EXTENSION       "VK_KHR_cooperative_matrix"
 #define VK_MATRIX_FEATURES_TYPE   ((VkStructureType)1000506000)
 #define VK_MATRIX_PROPERTIES_TYPE ((VkStructureType)1000506001)
+// VK_KHR_shader_bfloat16, of 1.4.311.
+#define VK_BF16_EXTENSION     "VK_KHR_shader_bfloat16"
+#define VK_BF16_FEATURES_TYPE ((VkStructureType)1000141000)
 
 struct vk_matrix_features { // VkPhysicalDeviceCooperativeMatrixFeaturesKHR
     VkStructureType sType;
     void *pNext;
     VkBool32 cooperativeMatrix, cooperativeMatrixRobustBufferAccess;
+};
+
+struct vk_bf16_features { // VkPhysicalDeviceShaderBfloat16FeaturesKHR
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 shaderBFloat16Type, shaderBFloat16DotProduct, shaderBFloat16CooperativeMatrix;
 };
 
 struct vk_matrix_properties { // VkCooperativeMatrixPropertiesKHR
@@ -21,5 +30,6 @@ struct vk_matrix_properties { // VkCooperativeMatrixPropertiesKHR
     int32_t scope; // VkScopeKHR
 };
 
-// The side of square matrices of f16 that a subgroup multiplies, with sums of f32: 16 or 8; 0: there are none.
-uint32_t vk_matrix_side(struct vk_instance *i, const struct vk_physical *p);
+// Sets the sides of square matrices of f16 and of bf16 that a subgroup multiplies, with sums of f32: 16 or 8; 0: there
+// are none.
+void vk_matrix_probe(struct vk_instance *i, struct vk_physical *p);

@@ -34,8 +34,7 @@ static void probe_features(struct vk_instance *i, struct vk_physical *p)
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v11};
     i->fn.vkGetPhysicalDeviceFeatures2(p->handle, &features);
     p->f64 = features.features.shaderFloat64;
-    if (v12.vulkanMemoryModel && v12.shaderFloat16 && p->properties.limits.maxComputeSharedMemorySize >= 32768)
-        p->matrix = vk_matrix_side(i, p);
+    if (p->properties.limits.maxComputeSharedMemorySize >= 32768) vk_matrix_probe(i, p);
 
     const struct {
         bool present;

@@ -44,9 +44,9 @@ struct vk_physical {
     char driver[192];
     uint8_t driver_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE];
     uint32_t subgroup_size;
-    bool shuffle;      // compute shaders exchange values within a subgroup
-    uint32_t matrix;   // see device_caps
-    uint64_t memory_B; // of the device-local heaps
+    bool shuffle;                 // compute shaders exchange values within a subgroup
+    uint32_t matrix, matrix_bf16; // see device_caps
+    uint64_t memory_B;            // of the device-local heaps
     bool software, integrated;
     bool f64;
     bool sync2_extension; // 1.2: synchronization2 comes from the extension

@@ -316,7 +316,9 @@ void conform_scatter_min(const char *op)
 
 void conform_index_add(const char *op)
 {
+    // The last are wide enough for several units, which end inside of rows and between them.
     static const struct index_case cases[] = {
-        {2, {4, 6}, 0, 1, {7}}, {3, {3, 4, 5}, -2, 1, {9}}, {1, {9}, 0, 1, {40}}, {2, {4, 6}, 1, 1, {0}}};
-    writers(op, INDEX_ADD, cases, 4);
+        {2, {4, 6}, 0, 1, {7}},   {3, {3, 4, 5}, -2, 1, {9}},   {1, {9}, 0, 1, {40}},       {2, {4, 6}, 1, 1, {0}},
+        {2, {5, 127}, 0, 1, {3}}, {3, {2, 4, 129}, 1, 1, {80}}, {2, {7, 257}, 0, 1, {530}}, {2, {3, 1}, 0, 1, {5}}};
+    writers(op, INDEX_ADD, cases, sizeof cases / sizeof cases[0]);
 }

@@ -464,14 +464,33 @@ static void random_strides(struct fused_case *c, int64_t *strides, int to, bool 
     }
 }
 
-// `scale` takes what holds a whole number in its low bits: made of any node.
+// Which of two NaN an addition returns is not told: a kernel does not look at their bits.
+static int with_known_bits(struct fused_case *c, int node)
+{
+    enum scalar_class cls = dag_class(&c->b, node);
+    return cls == CLASS_F32 || cls == CLASS_F64 ? case_expr(c, "x == x ? x : 1", cls, node, -1, -1) : node;
+}
+
+// `scale` takes numbers from 1/2 to 1: with the sign and the digits of any node.
+static int below_one(struct fused_case *c, int node)
+{
+    struct dag_builder *b = &c->b;
+    bool is_f32 = dag_class(b, node) == CLASS_F32;
+    enum scalar_class cls = is_f32 ? CLASS_I32 : CLASS_I64;
+    union scalar_value kept = {.i64 = ~(INT64_C(0x7ff) << 52)}, half = {.i64 = INT64_C(0x3fe) << 52};
+    if (is_f32) kept = (union scalar_value){.i32 = ~(0xff << 23)}, half = (union scalar_value){.i32 = 0x7e << 23};
+    int digits = dag_prim(b, PRIM_and, dag_prim(b, PRIM_bits, node, 0, 0), dag_const(b, cls, kept), 0);
+    return dag_prim(b, PRIM_from_bits, dag_prim(b, PRIM_or, digits, dag_const(b, cls, half), 0), 0, 0);
+}
+
+// and what holds a whole number in its low bits.
 static int whole_in_low_bits(struct fused_case *c, int node)
 {
     struct dag_builder *b = &c->b;
     bool is_f32 = dag_class(b, node) == CLASS_F32;
     enum scalar_class cls = is_f32 ? CLASS_I32 : CLASS_I64;
     int low = dag_prim(b, PRIM_and, dag_prim(b, PRIM_bits, node, 0, 0), dag_number(b, cls, is_f32 ? 255 : 2047), 0);
-    union scalar_value least = {.i64 = INT64_C(0x4338000000000000) - 1080};
+    union scalar_value least = {.i64 = INT64_C(0x4338000000000000) - 1076};
     if (is_f32) least = (union scalar_value){.i32 = 0x4b400000 - 150};
     return dag_prim(b, PRIM_from_bits, dag_prim(b, PRIM_add, low, dag_const(b, cls, least), 0), 0, 0);
 }
@@ -487,11 +506,16 @@ static int random_prim(struct fused_case *c, const int *nodes, int n)
     enum scalar_class key = dag_class(&c->b, arg[first]);
     for (int i = first; i < prim_arity((uint16_t)p); i++)
         if (dag_class(&c->b, arg[i]) != key) return -1;
-    if (p == PRIM_scale && prim_spelling(PRIM_scale, key)) arg[1] = whole_in_low_bits(c, arg[1]);
+    if (p == PRIM_scale && prim_spelling(PRIM_scale, key)) {
+        arg[0] = below_one(c, with_known_bits(c, arg[0]));
+        arg[1] = whole_in_low_bits(c, with_known_bits(c, arg[1]));
+    }
+    if (p == PRIM_bits || p == PRIM_signbit) arg[0] = with_known_bits(c, arg[0]);
     return prim_spelling((uint16_t)p, key) ? dag_prim(&c->b, p, arg[0], arg[1], arg[2]) : -1;
 }
 
-// Sums and products of floats are made exact, so that the order of folding does not show.
+// Sums and products of floats are made exact, and -0 is made 0 for extremes, so that the order of folding does not
+// show.
 static int random_reduce(struct fused_case *c, int x, bool across)
 {
     unsigned how = case_random(c) % 8;
@@ -499,6 +523,7 @@ static int random_reduce(struct fused_case *c, int x, bool across)
     if ((cls == CLASS_BOOL) != (how == REDUCE_ANY || how == REDUCE_ALL)) return -1;
     bool real = cls == CLASS_F32 || cls == CLASS_F64;
     if (real && how == REDUCE_SUM) x = case_expr(c, "rint(x > 8 ? 8 : x < -8 ? -8 : x) + 0", cls, x, -1, -1);
+    if (real && (how == REDUCE_MAX || how == REDUCE_MIN)) x = case_expr(c, "x + 0", cls, x, -1, -1);
     if (real && how == REDUCE_PROD) x = case_expr(c, "x > 2 ? -1 : 1", cls, x, -1, -1);
     return dag_reduce(&c->b, (enum scalar_reduce)(how | (across ? REDUCE_ACROSS : 0)), x);
 }

@@ -1,6 +1,9 @@
-// Products of f16 by matrices of subgroups, where the device multiplies those, against sums in f64: sizes around those
-// of tiles and matrices, every layout, eager and captured. That a product goes by matrices is asserted where the device
-// has them; that the text of such a kernel compiles, everywhere.
+// Products of f16 and bf16 by matrices of subgroups, where the device multiplies those, against sums in f64: sizes
+// around those of tiles and matrices, every layout, eager and captured. That a product goes by matrices is asserted
+// where the device has them; that the text of such a kernel compiles, everywhere.
+//
+// Software drivers have matrices of f16 alone. There modules of bf16 get their type back as f16 before the driver sees
+// them, and operands are bf16 whose bits are those of halves: all but the multiplication itself is then that of bf16.
 #include "ir/tile.h"
 #include "spirv/spirv.h"
 #include "spirv/words.h"
@@ -10,6 +13,10 @@
 
 static int n_by_matrices, n_others;
 static const struct device_ops *real_ops;
+static kiln_dtype half;     // of operands
+static bool halves_as_bf16; // bits of bf16 are those of f16
+static int n_renamed;       // modules of bf16 whose type became f16
+static PFN_vkCreateShaderModule real_create;
 
 static kiln_status watch(kiln_device *on, const struct compiled_code *code, void **out)
 {
@@ -45,7 +52,71 @@ static int close_watched(void **state)
     return close_device(state);
 }
 
+static VkResult create_of_f16(VkDevice device, const VkShaderModuleCreateInfo *info, const VkAllocationCallbacks *with,
+                              VkShaderModule *out)
+{
+    const uint32_t *w = info->pCode;
+    size_t n_words = info->codeSize / 4, n = SPV_HEADER_WORDS;
+    if (!spirv_declares(w, n_words, SPV_CAPABILITY_BF16)) return real_create(device, info, with, out);
+    uint32_t *words = malloc(info->codeSize);
+    assert_non_null(words);
+    memcpy(words, w, n * 4);
+    for (size_t at = n; at < n_words; at += spirv_length(w[at])) {
+        uint32_t op = spirv_op(w[at]), length = spirv_length(w[at]);
+        if (op == SPV_OP_CAPABILITY && w[at + 1] == SPV_CAPABILITY_BF16_MATRICES) continue;
+        if (op == SPV_OP_EXTENSION && !strcmp((const char *)(w + at + 1), "SPV_KHR_bfloat16")) continue;
+        memcpy(words + n, w + at, length * 4);
+        if (op == SPV_OP_CAPABILITY && w[at + 1] == SPV_CAPABILITY_BF16) words[n + 1] = SPV_CAPABILITY_F16;
+        bool bf16 = op == SPV_OP_TYPE_FLOAT && length == 4;
+        if (bf16) words[n] = spirv_first_word(3, SPV_OP_TYPE_FLOAT);
+        n += bf16 ? 3 : length;
+    }
+    n_renamed++;
+    VkShaderModuleCreateInfo renamed = *info;
+    renamed.pCode = words;
+    renamed.codeSize = n * 4;
+    VkResult r = real_create(device, &renamed, with, out);
+    free(words);
+    return r;
+}
+
+static int open_f16(void **state)
+{
+    half = KILN_F16;
+    halves_as_bf16 = false;
+    return open_watched(state);
+}
+
+static int open_bf16(void **state)
+{
+    if (open_watched(state)) return -1;
+    half = KILN_BF16;
+    halves_as_bf16 = dev->caps.matrix && !dev->caps.matrix_bf16;
+    if (!halves_as_bf16) return 0;
+    struct vk_device *vk = vk_of(dev);
+    real_create = vk->fn.vkCreateShaderModule;
+    vk->fn.vkCreateShaderModule = create_of_f16;
+    dev->caps.matrix_bf16 = dev->caps.matrix;
+    n_renamed = 0;
+    return 0;
+}
+
+static void skip_without_matrices(void)
+{
+    if (!caps_matrix_side(&dev->caps, half) && half == KILN_BF16) skip(); // another test's
+}
+
 // --- values
+
+static uint16_t half_from(float x)
+{
+    return half == KILN_F16 || halves_as_bf16 ? f16_from_float(x) : bf16_from_float(x);
+}
+
+static double half_value(uint16_t bits)
+{
+    return half == KILN_F16 || halves_as_bf16 ? (double)f16_to_float(bits) : (double)bf16_to_float(bits);
+}
 
 struct operand {
     int64_t rows, cols, batches;
@@ -65,11 +136,11 @@ static struct operand operand_of(int64_t batches, int64_t rows, int64_t cols, bo
                 // Now and then a number below the normal ones.
                 float x = (float)((int)(seed >> 16 & 0xfff) - 2048) / (seed >> 28 ? 1024.0f : 0x1p33f);
                 int64_t at = (b * rows + i) * cols + j, to = transposed ? (b * cols + j) * rows + i : at;
-                halves[to] = f16_from_float(x);
-                o.values[at] = (double)f16_to_float(halves[to]);
+                halves[to] = half_from(x);
+                o.values[at] = half_value(halves[to]);
             }
     int64_t dims[3] = {batches, transposed ? cols : rows, transposed ? rows : cols};
-    o.tensor = kiln_from_data(dev, KILN_F16, batches > 1 ? 3 : 2, batches > 1 ? dims : dims + 1, halves);
+    o.tensor = kiln_from_data(dev, half, batches > 1 ? 3 : 2, batches > 1 ? dims : dims + 1, halves);
     if (transposed) o.tensor = kiln_transpose(o.tensor, -2, -1);
     assert_non_null(o.tensor);
     free(halves);
@@ -93,8 +164,9 @@ static void expect(const struct operand *a, const struct operand *b, kiln_tensor
             size += fabs(x[k] * w[k * b->cols]);
         }
         if (relu && sum < 0) sum = 0;
-        // Half a unit of the result's f16, and the sum's roundings in f32.
-        double allowed = fabs(sum) * 0x1p-11 + size * (double)(a->cols + 2) * 0x1p-24 + 0x1p-25;
+        // Half a unit of the result, and the sum's roundings in f32.
+        double allowed =
+            fabs(sum) * (half == KILN_F16 ? 0x1p-11 : 0x1p-8) + size * (double)(a->cols + 2) * 0x1p-24 + 0x1p-25;
         if (fabs((double)y[at] - sum) > allowed)
             fail_msg("[%lld, %lld, %lld] of %lld x %lld x %lld: %.9g, not %.9g", (long long)batch, (long long)i,
                      (long long)j, (long long)a->rows, (long long)b->cols, (long long)a->cols, (double)y[at], sum);
@@ -122,12 +194,34 @@ static const int64_t sizes[][3] = {{1, 1, 1},    {7, 5, 3},     {8, 8, 8},      
                                    {64, 65, 33}, {64, 64, 128}, {127, 129, 40}, {128, 128, 32},
                                    {1, 70, 90},  {66, 1, 100},  {130, 131, 1},  {96, 160, 96}};
 
+static kiln_status with_epilogue(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_relu(kiln_add(kiln_matmul(in[0], in[1]), kiln_scalar(0.25)));
+    return kiln_error();
+}
+
+static kiln_tensor *captured(kiln_tensor *a, kiln_tensor *b)
+{
+    kiln_function *f = kiln_jit(with_epilogue, NULL, NULL);
+    kiln_tensor *y = NULL;
+    assert_ok(kiln_call(f, (kiln_tensor *[]){a, b}, 2, &y, 1));
+    kiln_function_free(&f);
+    return y;
+}
+
+// Which in a captured function may be no product, and halves as bf16 are what a product alone reads.
+static bool has_vector(const int64_t *size)
+{
+    return size[0] == 1 || size[1] == 1 || size[2] == 1;
+}
+
 // A product of all sizes, in the layouts that are taken, by `multiply`, against the sums.
 static void all_products(kiln_tensor *(*multiply)(kiln_tensor *a, kiln_tensor *b), double bias, bool relu)
 {
+    bool whole = halves_as_bf16 && multiply == captured;
     for (size_t s = 0; s < COUNT_OF(sizes); s++)
         for (int lay = 0; lay < 4; lay++) {
-            if (!takes(s, lay)) continue;
+            if (!takes(s, lay) || (whole && has_vector(sizes[s]))) continue;
             kiln_scope *scope = kiln_scope_begin();
             struct operand a = operand_of(1, sizes[s][0], sizes[s][2], lay & 1, 1 + (unsigned)s);
             struct operand b = operand_of(1, sizes[s][2], sizes[s][1], lay & 2, 77 + (unsigned)s);
@@ -147,12 +241,15 @@ static kiln_tensor *eagerly_twice(kiln_tensor *a, kiln_tensor *b)
 
 static void eager_products(void **state)
 {
+    skip_without_matrices();
     all_products(eagerly_twice, 0, false);
-    assert_int_equal(ran_by_matrices(), dev->caps.matrix > 0);
+    assert_int_equal(ran_by_matrices(), caps_matrix_side(&dev->caps, half) > 0);
+    assert_int_equal(n_renamed > 0, halves_as_bf16);
 }
 
 static void eager_batches(void **state)
 {
+    skip_without_matrices();
     static const int64_t batches[][2] = {{5, 5}, {1, 4}, {3, 1}};
     for (size_t s = 0; s < COUNT_OF(batches); s++) {
         kiln_scope *scope = kiln_scope_begin();
@@ -167,6 +264,7 @@ static void eager_batches(void **state)
 // Each tile that products have, forced.
 static void forced_tiles(void **state)
 {
+    skip_without_matrices();
     struct tile_table *table = calloc(1, sizeof *table), *before = dev->caps.tiles;
     assert_non_null(table);
     dev->caps.tiles = table;
@@ -185,26 +283,13 @@ static void forced_tiles(void **state)
     free(table);
 }
 
-static kiln_status with_epilogue(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
-{
-    out[0] = kiln_relu(kiln_add(kiln_matmul(in[0], in[1]), kiln_scalar(0.25)));
-    return kiln_error();
-}
-
-static kiln_tensor *captured(kiln_tensor *a, kiln_tensor *b)
-{
-    kiln_function *f = kiln_jit(with_epilogue, NULL, NULL);
-    kiln_tensor *y = NULL;
-    assert_ok(kiln_call(f, (kiln_tensor *[]){a, b}, 2, &y, 1));
-    kiln_function_free(&f);
-    return y;
-}
-
 static void captured_products(void **state)
 {
+    skip_without_matrices();
     n_by_matrices = n_others = 0;
     all_products(captured, 0.25, true);
-    assert_int_equal(n_by_matrices > 0, dev->caps.matrix > 0);
+    assert_int_equal(n_by_matrices > 0, caps_matrix_side(&dev->caps, half) > 0);
+    assert_int_equal(n_renamed > 0, halves_as_bf16);
 }
 
 static kiln_status to_f32(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -243,15 +328,18 @@ static const char *no_file(void *user, const char *name)
     return NULL;
 }
 
-#define HEAD                                                                                                    \
-    "#version 460\n#pragma use_vulkan_memory_model\n#extension GL_NV_cooperative_matrix : require\n"            \
+#define HEAD_OF(define, x_type)                                                                                 \
+    "#version 460\n" define "#pragma use_vulkan_memory_model\n#extension GL_NV_cooperative_matrix : require\n"  \
     "#extension GL_KHR_memory_scope_semantics : require\n"                                                      \
     "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"                                    \
     "layout(local_size_x = 32) in;\nlayout(constant_id = 0) const uint S = 16;\nconst uint T = S + 0u;\n"       \
-    "shared float16_t x[256];\nshared float y[256];\n"                                                          \
+    "shared " x_type " x[256];\nshared float y[256];\n"                                                         \
     "#define A fcoopmatNV<16, gl_ScopeSubgroup, S, S>\n#define B fcoopmatNV<16, gl_ScopeSubgroup, T, T>\n"      \
     "#define C fcoopmatNV<32, gl_ScopeSubgroup, S, S>\nvoid main()\n{\n    A a;\n    B b;\n    C c = C(0.0);\n" \
     "    coopMatLoadNV(a, x, 0, 16, true);\n    coopMatLoadNV(b, x, 0, 16, false);\n"
+
+#define HEAD      HEAD_OF("", "float16_t")
+#define HEAD_BF16 HEAD_OF("#define MATRICES_BF16\n", "uint")
 
 static kiln_status compile_text(const char *text, struct spirv *out)
 {
@@ -285,6 +373,47 @@ static void modules_use_the_extension_of_khronos(void **state)
     spirv_free(&s);
 }
 
+// The id of a float's type, of a whole instruction's length.
+static uint32_t float_type(const struct spirv *s, uint32_t width, uint32_t length)
+{
+    for (size_t at = SPV_HEADER_WORDS; at < s->n_words; at += spirv_length(s->words[at]))
+        if (s->words[at] == spirv_first_word(length, SPV_OP_TYPE_FLOAT) && s->words[at + 2] == width)
+            return s->words[at + 1];
+    return 0;
+}
+
+static void halves_become_bf16(void **state)
+{
+    struct spirv s;
+    assert_ok(
+        compile_text(HEAD_BF16 "    c = coopMatMulAddNV(a, b, c);\n    coopMatStoreNV(c, y, 0, 16, false);\n}\n", &s));
+    assert_true(spirv_declares(s.words, s.n_words, SPV_CAPABILITY_BF16));
+    assert_true(spirv_declares(s.words, s.n_words, SPV_CAPABILITY_BF16_MATRICES));
+    assert_false(spirv_declares(s.words, s.n_words, SPV_CAPABILITY_F16));
+    uint32_t bf16 = float_type(&s, 16, 4), f32 = float_type(&s, 32, 3);
+    assert_true(bf16 && f32);
+    assert_int_equal(float_type(&s, 16, 3), 0);
+    for (size_t at = SPV_HEADER_WORDS; at < s.n_words; at += spirv_length(s.words[at])) {
+        const uint32_t *w = s.words + at;
+        bool sums = spirv_op(w[0]) == SPV_OP_TYPE_MATRIX && w[6] == s.words[3] - 1;
+        if (spirv_op(w[0]) == SPV_OP_TYPE_MATRIX) assert_int_equal(w[2], sums ? f32 : bf16);
+    }
+    assert_ok(spirv_validate("matrices", s.words, s.n_words));
+    spirv_free(&s);
+}
+
+static void bf16_is_of_matrices_alone(void **state)
+{
+    struct spirv s;
+    assert_int_equal(compile_text(HEAD_BF16
+                                  "    c = coopMatMulAddNV(a, b, c);\n    coopMatStoreNV(c, y, 0, 16, false);\n"
+                                  "    y[0] = float(float16_t(y[1]));\n}\n",
+                                  &s),
+                     KILN_E_FORMAT);
+    assert_non_null(strstr(kiln_error_message(), "uses matrices in a way that is not known"));
+    kiln_error_clear();
+}
+
 static void a_type_is_for_one_side(void **state)
 {
     struct spirv s;
@@ -300,11 +429,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modules_use_the_extension_of_khronos),
         cmocka_unit_test(a_type_is_for_one_side),
-        cmocka_unit_test_setup_teardown(eager_products, open_watched, close_watched),
-        cmocka_unit_test_setup_teardown(eager_batches, open_watched, close_watched),
-        cmocka_unit_test_setup_teardown(forced_tiles, open_watched, close_watched),
-        cmocka_unit_test_setup_teardown(captured_products, open_watched, close_watched),
-        cmocka_unit_test_setup_teardown(other_values_go_another_way, open_watched, close_watched),
+        cmocka_unit_test(halves_become_bf16),
+        cmocka_unit_test(bf16_is_of_matrices_alone),
+        cmocka_unit_test_setup_teardown(eager_products, open_f16, close_watched),
+        cmocka_unit_test_setup_teardown(eager_batches, open_f16, close_watched),
+        cmocka_unit_test_setup_teardown(forced_tiles, open_f16, close_watched),
+        cmocka_unit_test_setup_teardown(captured_products, open_f16, close_watched),
+        cmocka_unit_test_setup_teardown(other_values_go_another_way, open_f16, close_watched),
+        cmocka_unit_test_setup_teardown(eager_products, open_bf16, close_watched),
+        cmocka_unit_test_setup_teardown(eager_batches, open_bf16, close_watched),
+        cmocka_unit_test_setup_teardown(forced_tiles, open_bf16, close_watched),
+        cmocka_unit_test_setup_teardown(captured_products, open_bf16, close_watched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -306,16 +306,36 @@ static void run_donate(const char *device, struct outcome *o)
     world_close(&k);
 }
 
+static kiln_status moves_state(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor **state = user;
+    kiln_add_(state[0], in[0]);
+    kiln_mul_(state[1], kiln_scalar(0.5));
+    kiln_add_(state[1], kiln_softmax(state[0], 0));
+    out[0] = kiln_sum(state[1], NULL);
+    return kiln_error();
+}
+
+// From the second call on results lie over what was there.
+static void run_auto_state(const char *device, struct outcome *o)
+{
+    struct world k;
+    world_open(&k, device);
+    kiln_tensor *state[] = {kiln_mul(k.x, kiln_scalar(2)), kiln_add(k.x, k.x)};
+    kiln_function *f = kiln_jit(moves_state, state, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
+    for (int i = 0; i < 4; i++) {
+        kiln_tensor *y = NULL;
+        kiln_call(f, &k.x, 1, &y, 1);
+        outcome_add(o, y);
+    }
+    outcome_add(o, state[0]);
+    outcome_add(o, state[1]);
+    kiln_function_free(&f);
+    world_close(&k);
+}
+
 const struct program jit_programs[] = {
-    {"strict", run_strict},
-    {"trace", run_trace},
-    {"auto", run_auto},
-    {"region", run_region},
-    {"flow", run_flow},
-    {"host", run_host},
-    {"background", run_background},
-    {"bundle", run_bundle},
-    {"model", run_model},
-    {"donate", run_donate},
-    {NULL},
+    {"strict", run_strict}, {"trace", run_trace}, {"auto", run_auto},     {"auto_state", run_auto_state},
+    {"region", run_region}, {"flow", run_flow},   {"host", run_host},     {"background", run_background},
+    {"bundle", run_bundle}, {"model", run_model}, {"donate", run_donate}, {NULL},
 };

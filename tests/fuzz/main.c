@@ -1,11 +1,13 @@
 // usage: fuzz [--seed N] [--count N] [--minutes M] [--device NAME] [--keep-going] [--way NAME]
-//             [--without KIND] [--still]
+//             [--without KIND] [--often KIND] [--floats f16|bf16] [--still]
 //             [--stats] [--print] [--refusals] [--raw]
 //
 // Runs `count` programs from seed N on, or as many as there are minutes. A program that fails is cut down and printed,
 // and the exit status is 1; --keep-going then goes on to the next. --way runs one way only, --raw does not cut down,
 // --without leaves steps of a kind out and --still has views lie where they lay at the first call, to look past a
-// defect. The way `wide`, eager mode with all floats in f64, runs only where it is named.
+// defect. --often makes every second step one of a kind, in turn where there are several; --floats makes all floats of
+// programs f16 or bf16, so that both sides of a product are. The way `wide`, eager mode with all floats in f64, runs
+// only where it is named.
 // --stats counts what ran, --print prints each program
 // before it runs, --refusals prints why eager mode refused steps, which are then left out.
 #include "fuzz.h"
@@ -17,6 +19,9 @@ struct options {
     const char *device;
     bool keep_going, stats, refusals, raw, still, print;
     bool without[128]; // by kind of step
+    uint16_t often[8];
+    int n_often;
+    kiln_dtype floats; // 0: as they are drawn
     uint32_t ways;
 };
 
@@ -25,6 +30,19 @@ static bool read_way(const char *name, uint32_t *ways)
     for (int i = 0; i < WAYS; i++)
         if (!strcmp(name, way_names[i])) return *ways = 1u << i, true;
     return false;
+}
+
+static bool add_often(const char *name, struct options *o)
+{
+    for (int i = 0; i < n_step_kinds && o->n_often < (int)(sizeof o->often / sizeof o->often[0]); i++)
+        if (!strcmp(name, step_kinds[i].name)) return o->often[o->n_often++] = (uint16_t)i, true;
+    return false;
+}
+
+static bool read_floats(const char *name, struct options *o)
+{
+    o->floats = !strcmp(name, "f16") ? KILN_F16 : KILN_BF16;
+    return o->floats == KILN_F16 || !strcmp(name, "bf16");
 }
 
 static bool leave_out(const char *name, struct options *o)
@@ -51,6 +69,10 @@ static bool read_options(int argc, char **argv, struct options *o)
             if (!read_way(value, &o->ways)) return false;
         } else if (!strcmp(name, "--without")) {
             if (!leave_out(value, o)) return false;
+        } else if (!strcmp(name, "--often")) {
+            if (!add_often(value, o)) return false;
+        } else if (!strcmp(name, "--floats")) {
+            if (!read_floats(value, o)) return false;
         } else {
             takes = false;
             if (!strcmp(name, "--keep-going"))
@@ -105,8 +127,11 @@ static void print_stats(const struct harness *h)
                (unsigned long long)h->refused[i]);
 }
 
-static void look_past(struct program *p, const struct options *o)
+static void bend(struct program *p, const struct options *o)
 {
+    for (int i = 0; o->n_often && i < p->n_steps; i += 2) p->step[i].kind = o->often[i / 2 % o->n_often];
+    for (int i = 0; o->floats && i < (int)(sizeof p->dtype / sizeof p->dtype[0]); i++)
+        if (is_floating(p->dtype[i])) p->dtype[i] = o->floats;
     for (int i = 0; i < p->n_steps; i++) p->step[i].dropped |= o->without[p->step[i].kind];
     for (int i = 0; i < p->n_sources && o->still; i++)
         for (int call = 1; call < CALLS; call++) p->source[i].at[call] = p->source[i].at[0];
@@ -120,7 +145,7 @@ static uint64_t run_all(struct harness *h, const struct options *o)
         struct program p;
         if (o->minutes > 0 && now() > end) break;
         draw_program(&p, seed);
-        look_past(&p, o);
+        bend(&p, o);
         if (o->print && settle(h, &p)) print_program(h, &p, stdout);
         fflush(stdout);
         struct finding f = check_program(h, &p);

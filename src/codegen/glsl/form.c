@@ -92,10 +92,13 @@ static void choose_fours(const struct fused_kernel *k, struct glsl_form *f)
         if (sides[i].fast >= 0) f->vector |= 1u << i;
 }
 
-static bool is_f16(const struct fused_kernel *k, int node)
+uint32_t glsl_halves_of(const struct fused_kernel *k)
 {
-    const struct scalar_node *n = &k->dag.nodes[node];
-    return n->kind == SCALAR_LOAD && k->in[n->code].dtype == KILN_F16;
+    const struct scalar_node *a = &k->dag.nodes[k->product.a], *b = &k->dag.nodes[k->product.b];
+    if (a->kind != SCALAR_LOAD || b->kind != SCALAR_LOAD) return DTYPE_COUNT;
+    uint32_t dtype = k->in[a->code].dtype;
+    bool halves = dtype == KILN_F16 || dtype == KILN_BF16;
+    return halves && k->in[b->code].dtype == dtype ? dtype : DTYPE_COUNT;
 }
 
 static void choose_tiles(const struct fused_kernel *k, const struct device_caps *caps, struct glsl_form *f)
@@ -109,10 +112,8 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
     f->run = t.run;
     f->lanes = tile_local(TILE_PRODUCT, t);
     f->rows = f->chunk = 1;
-    if (w.cls == CLASS_F32 && is_f16(k, k->product.a) && is_f16(k, k->product.b) && caps->matrix) {
-        f->matrix = caps->matrix;
-        f->subgroup = caps->subgroup_size;
-    }
+    f->matrix = w.cls == CLASS_F32 ? caps_matrix_side(caps, glsl_halves_of(k)) : 0;
+    if (f->matrix) f->subgroup = caps->subgroup_size;
     choose_fours(k, f);
 }
 

@@ -52,6 +52,8 @@ struct glsl_layout {
 
 // n_kept: element values that stages hand on to later ones.
 void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out);
+// Of a product: the dtype of both sides where they are f16, or bf16, in memory; else DTYPE_COUNT.
+uint32_t glsl_halves_of(const struct fused_kernel *k);
 void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p);
 void glsl_form_load(const struct codegen_plan *p, struct glsl_form *out);
 void glsl_layout_make(const struct fused_kernel *k, const struct glsl_form *f, bool wide, struct glsl_layout *out);

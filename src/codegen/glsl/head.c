@@ -119,6 +119,7 @@ void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan)
         if (f->subgroup > 1) str_add(e->out, "#define SHUFFLES\n");
         if (f->kind != GLSL_POINTS) str_add(e->out, "#define ROWS_FOLD\n");
     }
+    if (f->matrix && glsl_halves_of(k) == KILN_BF16) str_add(e->out, "#define MATRICES_BF16\n");
     if (f->matrix) str_add(e->out, "#define MATRICES\n#include \"matrix_units.glsl\"\n");
     str_add(e->out, "#include \"fused.glsl\"\n");
     if (f->matrix)

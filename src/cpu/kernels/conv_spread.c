@@ -100,76 +100,117 @@ static inline __mmask16 lanes_of(int64_t from, int64_t past)
     return (__mmask16)((past <= 0 ? 0 : past >= 16 ? 0xffff : (1u << past) - 1) & ~below);
 }
 
-// Of n elements, one or two pixels apart, those in [from, past) are there. What lies ahead_B behind is asked of memory:
-// the same row of the next channel, for a row is too short for the processor to see where it goes on.
-static inline void copy_pixels(const float *first, int64_t from, int64_t past, int64_t n, bool apart, int64_t ahead_B,
-                               float *to)
+// Of n elements, those in [from, past) are there. What lies ahead_B behind is asked of memory: the same row of the next
+// channel, for a row is too short for the processor to see where it goes on.
+static inline void copy_pixels(const float *first, int64_t from, int64_t past, int64_t n, int64_t ahead_B, float *to)
+{
+    for (int64_t i = 0; i < n; i += 16) {
+        __m512 v = _mm512_maskz_loadu_ps(lanes_of(from - i, past - i), first + i);
+        __builtin_prefetch((const char *)(first + i) + ahead_B);
+        _mm512_mask_storeu_ps(to + i, lanes_of(0, n - i), v);
+    }
+}
+
+// n pixels to each of two phases, from `first` on, of which [from, past) are there.
+static inline void copy_pairs(const float *first, int64_t from, int64_t past, int64_t n, int64_t ahead_B,
+                              float *const to[2])
 {
     const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
     for (int64_t i = 0; i < n; i += 16) {
-        __mmask16 there = lanes_of(from - i, past - i);
-        const char *ahead = (const char *)(first + i * (apart ? 2 : 1)) + ahead_B;
-        __m512 v;
-        __builtin_prefetch(ahead);
-        if (apart) __builtin_prefetch(ahead + 64);
-        if (apart) {
-            uint32_t twice = _pdep_u32(there, 0x55555555);
-            __m512 low = _mm512_maskz_loadu_ps((__mmask16)twice, first + 2 * i);
-            v = _mm512_permutex2var_ps(low, even, _mm512_maskz_loadu_ps((__mmask16)(twice >> 16), first + 2 * i + 16));
-        } else {
-            v = _mm512_maskz_loadu_ps(there, first + i);
-        }
-        _mm512_mask_storeu_ps(to + i, lanes_of(0, n - i), v);
+        const float *at = first + 2 * i;
+        __m512 low = _mm512_maskz_loadu_ps(lanes_of(from - 2 * i, past - 2 * i), at);
+        __m512 high = _mm512_maskz_loadu_ps(lanes_of(from - 2 * i - 16, past - 2 * i - 16), at + 16);
+        __mmask16 some = lanes_of(0, n - i);
+        __builtin_prefetch((const char *)at + ahead_B);
+        __builtin_prefetch((const char *)(at + 16) + ahead_B);
+        _mm512_mask_storeu_ps(to[0] + i, some, _mm512_permutex2var_ps(low, even, high));
+        _mm512_mask_storeu_ps(to[1] + i, some, _mm512_permutex2var_ps(low, odd, high));
     }
 }
 #endif
 
-static void copy_row(const struct conv_grid *g, const char *row, int64_t first, int64_t n, float *to)
+// A row of a phase: n elements, of which [from, past) are there; the first would lie at `row`.
+struct spread_row {
+    int64_t from, past, n;
+};
+
+static struct spread_row row_of(const struct spread_job *j, int64_t x)
+{
+    const struct conv_grid *g = j->g;
+    struct spread_row r = {x >= 0 ? 0 : in_parts(-x, g->sw), g->w > x ? in_parts(g->w - x, g->sw) : 0, j->pitch};
+    r.past = least(r.past, r.n);
+    if (r.from > r.past) r.from = r.past = 0;
+    return r;
+}
+
+static void copy_row(const struct conv_grid *g, const struct spread_row *r, const char *row, float *to)
 {
     int64_t stride = g->x.o->strides[3] * g->sw;
-    int64_t from = first >= 0 ? 0 : in_parts(-first, g->sw), past = g->w > first ? in_parts(g->w - first, g->sw) : 0;
-    if (past > n) past = n;
-    if (from > past) from = past = 0;
-    const char *at = row + (first + from * g->sw) * g->x.o->strides[3] * g->x.size_B;
+    const char *at = row + r->from * stride * g->x.size_B;
+    const float *pixels = (const float *)(const void *)at;
 #if defined(__AVX512F__)
-    if (g->x.native && (stride == 1 || stride == 2)) {
-        copy_pixels((const float *)(const void *)at - from * stride, from, past, n, stride == 2, g->x.o->strides[1] * 4,
-                    to);
+    if (g->x.native && stride == 1) {
+        copy_pixels(pixels - r->from, r->from, r->past, r->n, g->x.o->strides[1] * 4, to);
         return;
     }
 #endif
-    for (int64_t i = 0; i < from; i++) to[i] = 0;
-    if (g->x.native) {
-        const float *pixels = (const float *)(const void *)at;
-        if (stride == 1)
-            memcpy(to + from, pixels, (size_t)(past - from) * sizeof *to);
-        else if (stride == 2)
-            for (int64_t i = from; i < past; i++) to[i] = pixels[(i - from) * 2];
-        else
-            for (int64_t i = from; i < past; i++) to[i] = pixels[(i - from) * stride];
-    } else if (past > from) {
-        CPU_FN(cpu_load)(g->x.o->dtype, CLASS_F32, to + from, at, past - from, stride);
+    for (int64_t i = 0; i < r->from; i++) to[i] = 0;
+    if (!g->x.native)
+        CPU_FN(cpu_load)(g->x.o->dtype, CLASS_F32, to + r->from, at, r->past - r->from, stride);
+    else if (stride == 1)
+        memcpy(to + r->from, pixels, (size_t)(r->past - r->from) * sizeof *to);
+    else if (stride == 2)
+        for (int64_t i = r->from; i < r->past; i++) to[i] = pixels[(i - r->from) * 2];
+    else
+        for (int64_t i = r->from; i < r->past; i++) to[i] = pixels[(i - r->from) * stride];
+    for (int64_t i = r->past; i < r->n; i++) to[i] = 0;
+}
+
+// Rows of the phases of one channel that begin `down` pixels below a place; returns what is behind them.
+static float *copy_phases(const struct spread_job *j, const struct spread_unit *u, int64_t channel, int64_t down,
+                          float *to)
+{
+    const struct conv_grid *g = j->g;
+    int64_t rows = u->rows + j->more_rows, y0 = u->y0 * g->sh + j->least_y + down, step = g->sw;
+    const char *plane = conv_at(&g->x, u->image, channel, 0, 0);
+    for (int64_t right = 0; right < g->sw; right += step) {
+        int64_t x = j->least_x + right, row_B = g->x.o->strides[2] * g->x.size_B;
+        const char *from = plane + x * g->x.o->strides[3] * g->x.size_B;
+        struct spread_row part = row_of(j, x);
+        step = 1;
+#if defined(__AVX512F__)
+        bool pairs = g->sw == 2 && g->x.native && g->x.o->strides[3] == 1;
+        int64_t past = least(g->w - x, 2 * j->pitch);
+        if (pairs) step = 2;
+#endif
+        for (int64_t r = 0, y = y0; r < rows; r++, y += g->sh, to += j->pitch) {
+#if defined(__AVX512F__)
+            if (pairs && y >= 0 && y < g->h) {
+                const float *first = (const float *)(const void *)(from + y * row_B);
+                copy_pairs(first, -x, past, j->pitch, g->x.o->strides[1] * 4,
+                           (float *const[]){to, to + rows * j->pitch});
+                continue;
+            }
+            if (pairs) memset(to + rows * j->pitch, 0, (size_t)j->pitch * sizeof *to);
+#endif
+            if (y >= 0 && y < g->h)
+                copy_row(g, &part, from + y * row_B, to);
+            else
+                memset(to, 0, (size_t)j->pitch * sizeof *to);
+        }
+        to += (step - 1) * rows * j->pitch;
     }
-    for (int64_t i = past; i < n; i++) to[i] = 0;
+    return to;
 }
 
 static void copy_band(const struct spread_job *j, const struct spread_unit *u)
 {
     const struct conv_grid *g = j->g;
-    int64_t rows = u->rows + j->more_rows;
     for (int64_t c = 0; c < g->channels; c++) {
-        float *to = (float *)(void *)u->copy + c * j->plane;
-        for (int64_t phase = 0; phase < g->sh * g->sw; phase++)
-            for (int64_t r = 0; r < rows; r++, to += j->pitch) {
-                int64_t y = (u->y0 + r) * g->sh + j->least_y + phase / g->sw, x = j->least_x + phase % g->sw;
-                bool there = y >= 0 && y < g->h;
-                const char *row = conv_at(&g->x, u->image, u->group * g->channels + c, there ? y : 0, 0);
-                if (there)
-                    copy_row(g, row, x, j->pitch, to);
-                else
-                    memset(to, 0, (size_t)j->pitch * sizeof *to);
-            }
-        memset(to, 0, (size_t)((c + 1) * j->plane - (to - (float *)(void *)u->copy)) * sizeof *to);
+        float *to = (float *)(void *)u->copy + c * j->plane, *end = to + j->plane;
+        for (int64_t down = 0; down < g->sh; down++) to = copy_phases(j, u, u->group * g->channels + c, down, to);
+        memset(to, 0, (size_t)(end - to) * sizeof *to);
     }
 }
 

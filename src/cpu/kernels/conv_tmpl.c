@@ -53,8 +53,9 @@ static void LOOPS(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T *a,
 }
 
 // The rows that outputs [y0, ...) of a channel meet, by phases: what is `sh` rows or `sw` columns apart lies side by
-// side.
-static void FILL(const struct conv *v, const struct conv_phases *f, const T *plane, int64_t pitch, int64_t y0, T *to)
+// side. Meanwhile what lies ahead_B behind, which is filled in next, is asked of memory.
+static void FILL(const struct conv *v, const struct conv_phases *f, const T *plane, int64_t pitch, int64_t y0,
+                 int64_t ahead_B, T *to)
 {
     for (int64_t phase = 0; phase < v->sh * v->sw; phase++) {
         int64_t down = y0 * v->sh - v->ph + phase / v->sw, right = phase % v->sw - v->pw, first, past;
@@ -65,6 +66,7 @@ static void FILL(const struct conv *v, const struct conv_phases *f, const T *pla
             int64_t iy = down + r * v->sh;
             bool meets = iy >= 0 && iy < v->h && first < past;
             int64_t at = iy * pitch + right, from = meets ? first : f->columns, end = meets ? past : f->columns;
+            fetch((const char *)(plane + at + from * v->sw) + ahead_B, (end - from) * v->sw * (int64_t)sizeof(T));
             for (int64_t x = 0; x < from; x++) to[x] = 0;
             if (v->sw == 1)
                 for (int64_t x = from; x < end; x++) to[x] = plane[at + x];

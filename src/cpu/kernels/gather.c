@@ -81,6 +81,24 @@ static inline __attribute__((always_inline)) void fetch_next(const struct walk *
     for (int64_t i = 0; i < line_B; i += CACHE_LINE_B) __builtin_prefetch(next.at[0] + i);
 }
 
+// The same of a row that is picked whole, NEXT runs on.
+static inline __attribute__((always_inline)) void fetch_row(const struct walk *w, int64_t n, int64_t size,
+                                                            int64_t axis_stride)
+{
+    enum { NEXT = 2, MOST_B = 1 << 12, CACHE_LINE_B = 64 };
+    const struct launch *l = w->l;
+    int size_B = cpu_dtype_size_B[l->operands[0].dtype], up = w->n_dims - 2;
+    int64_t index;
+    if (up < 0 || w->inner > 0 || w->index[up] + NEXT >= l->sizes[w->dims[up]]) return;
+    const char *at = w->at[1] + NEXT * walk_stride_B(l, 1, w->dims[up]);
+    CPU_FN(cpu_load)(l->operands[1].dtype, CLASS_I64, &index, at, 1, 1);
+    // Not checked yet, so that it may be anything.
+    uint64_t row = (uint64_t)(uintptr_t)w->at[0] + (uint64_t)(NEXT * walk_stride_B(l, 0, w->dims[up]));
+    row += ((uint64_t)index + (uint64_t)(index < 0 ? size : 0)) * (uint64_t)(axis_stride * size_B);
+    for (int64_t i = 0; i < least(n * size_B, MOST_B); i += CACHE_LINE_B)
+        __builtin_prefetch((const char *)(uintptr_t)(row + (uint64_t)i));
+}
+
 // Points [w->inner, +n) of the run, all by one index.
 static kiln_status gather_slice(const struct walk *w, int64_t n, int64_t size, int64_t axis_stride)
 {
@@ -109,6 +127,7 @@ kiln_status CPU_FN(cpu_kernel_gather)(const struct launch *l, int64_t begin, int
         int64_t n = walk_run(&w);
         if (n > end - begin) n = end - begin;
         if (d < 0 || l->operands[1].strides[d] == 0) {
+            if (d >= 0 && l->operands[0].strides[d] == 1) fetch_row(&w, n, size, axis_stride);
             TRY(gather_slice(&w, n, size, axis_stride));
         } else {
             int64_t steps[3] = {l->operands[0].strides[d], l->operands[1].strides[d], l->operands[2].strides[d]};

@@ -115,17 +115,32 @@ struct columns {
     int size_B, index_B;
 };
 
+// What place k adds and what it is added to had better be on their way: rows by index follow no order that the
+// processor sees.
+static inline __attribute__((always_inline)) void fetch_place(const struct columns *c, int64_t index, int64_t k)
+{
+    enum { MOST_B = 2048, CACHE_LINE_B = 64 };
+    const char *to = c->out + index * c->axis_stride * c->size_B, *from = c->src + k * c->src_k * c->size_B;
+    int64_t row_B = least(c->count * c->size_B, MOST_B);
+    for (int64_t i = 0; i < row_B; i += CACHE_LINE_B) __builtin_prefetch(to + i, 1);
+    for (int64_t i = 0; i < row_B; i += CACHE_LINE_B) __builtin_prefetch(from + i);
+}
+
 // One index for all columns of the run.
 static kiln_status by_shared_index(const struct columns *c)
 {
+    enum { NEXT = 4 };
+    bool in_rows = c->out_j == 1 && c->src_j == 1;
     int64_t index[INDEX_BLOCK];
     for (int64_t k = 0; k < c->length; k += INDEX_BLOCK) {
         int64_t n = c->length - k < INDEX_BLOCK ? c->length - k : INDEX_BLOCK;
         TRY(index_load(c->l, 0, index, c->index + k * c->index_k * c->index_B, n, c->index_k, c->size));
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++) {
+            if (in_rows && i + NEXT < n) fetch_place(c, index[i + NEXT], k + i + NEXT);
             c->fn(&(struct scatter_run){c->out + index[i] * c->axis_stride * c->size_B,
                                         c->src + (k + i) * c->src_k * c->size_B, NULL, c->count, c->out_j, c->src_j,
                                         0});
+        }
     }
     return KILN_OK;
 }
@@ -160,13 +175,26 @@ static kiln_status by_place(const struct columns *c)
     return KILN_OK;
 }
 
+static int64_t columns_of(const struct launch *l)
+{
+    int64_t columns = 1;
+    for (int d = 0; d < l->rank; d++)
+        if (d != (int)l->variant[1]) columns *= l->sizes[d];
+    return columns;
+}
+
+// Columns of a unit: one, or where they share an index a part of the row that is worth going to by it.
+static int64_t columns_of_unit(const struct launch *l)
+{
+    enum { WORTH = 128 };
+    int inner = l->rank - 1 - ((int)l->variant[1] == l->rank - 1);
+    return inner >= 0 && l->operands[0].strides[inner] == 0 ? WORTH : 1;
+}
+
 struct cpu_work CPU_FN(cpu_units_scatter)(const struct launch *l)
 {
-    int k = (int)l->variant[1];
-    struct cpu_work w = {1, 4 * l->sizes[k]};
-    for (int d = 0; d < l->rank; d++)
-        if (d != k) w.units *= l->sizes[d];
-    return w;
+    int64_t columns = columns_of(l), each = columns_of_unit(l);
+    return (struct cpu_work){(columns + each - 1) / each, 4 * least(each, columns) * l->sizes[l->variant[1]]};
 }
 
 static int64_t magnitude(int64_t v)
@@ -179,6 +207,8 @@ kiln_status CPU_FN(cpu_kernel_scatter)(const struct launch *l, int64_t begin, in
     int k = (int)l->variant[1];
     const struct launch_operand *o = l->operands;
     struct walk w;
+    int64_t each = columns_of_unit(l);
+    begin *= each, end = least(end * each, columns_of(l));
     walk_start(&w, l, k, begin);
     int j = walk_inner(&w);
     struct columns c = {.l = l,

@@ -67,11 +67,13 @@ struct auto_body { // a compiled graph, shared by equal segments
     struct kiln_graph *graph;
     struct input_type *inputs; // of the graph
     size_t n_inputs;
+    bool *replaced;          // by input: what it holds was to be replaced when the body was made
     struct program *program; // NULL: node by node
     int launches, kernels;   // kernels: made of the graph
     uint64_t size_B;         // of the program, on the host
     int refs;
     bool making; // the program is being compiled, without the lock
+    bool apart;  // it has run, and each result had memory of its own
 };
 
 struct auto_plan {
@@ -83,7 +85,8 @@ struct auto_plan {
     struct ref *inputs; // of the graph: inputs and run-time numbers of the segment
     size_t n_inputs;
     struct auto_body *body;
-    bool once; // of no break point
+    bool passes; // some of the wanted are inputs as they are
+    bool once;   // of no break point
     uint64_t used;
 };
 
@@ -176,7 +179,8 @@ struct segment {
     VEC(struct given) given; // what comes later is computed of these, not of others that differ by their last bits
     size_t kept;             // inputs that steps and writes so far account for
     bool ended, random;
-    bool busy; // its values are being computed, without the lock, by `runner`
+    bool spoiled; // a run that failed has written over what it reads
+    bool busy;    // its values are being computed, without the lock, by `runner`
     pthread_t runner;
     struct auto_walk *asked_by; // that breaks it; NULL: none
     uint64_t seed, offset;      // of its random numbers
@@ -202,6 +206,7 @@ struct auto_walk {
     const struct auto_step *added; // last
     uint64_t forms;                // the trie's, at entry
     int lost;                      // ops that a closed trie does not know
+    int n_broken, n_slight;        // segments that breaks ended, and of these the slight ones
     bool results;                  // they leave the scope, with their places on the tape
     uint64_t since;                // the tape's newest node at entry
     int period;
@@ -265,6 +270,7 @@ static inline size_t auto_step_inputs(const struct auto_step *at)
 void trie_trim(struct trie *t);
 bool ref_equal(const struct ref *a, const struct ref *b);
 void auto_plan_free(struct trie *t, struct auto_plan *p);
+int auto_plan_find(const struct auto_plan *p, const struct ref *r); // among the wanted; -1: it is none
 
 // segment.c
 void segment_wait(const struct segment *s); // while another thread computes its values
@@ -347,6 +353,12 @@ kiln_status auto_collapse(struct auto_walk *w, kiln_tensor *const *in, size_t n_
 // A node for a part of the tape whose tagged nodes are of one segment. Takes over `part`. *out NULL: there is none.
 kiln_status auto_part_node(struct trie *t, struct tape_part *part, const struct tape_edge *onward,
                            struct tape_node **out);
+
+// lend.c
+// Storages that the plan replaces give their memory to the windows through which the program reads them.
+void auto_lend(struct segment *s, const struct auto_plan *p, kiln_tensor **in);
+// What a result lies over is the result's, what none does is free. After a failure all is where it was.
+void auto_take_back(struct segment *s, const struct auto_plan *p, kiln_tensor **in, bool has_failed);
 
 // break.c
 kiln_tensor *auto_number_tensor(const struct auto_number *n);

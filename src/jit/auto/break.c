@@ -4,8 +4,9 @@
 // and a storage still waits for. A value that is asked for after the break is computed op by op, with what it passes
 // by, and learnt, so that the next walk computes it at the break.
 //
-// Results take the place of the pending memory. Where there was memory before, whoever still reads it keeps it. If a
-// run fails, its values have failed for good; writes are tried once more by themselves.
+// Results take the place of the pending memory. Where there was memory before, whoever still reads it keeps it; if
+// nobody does, they may lie over it (lend.c). If a run fails, its values have failed for good; writes are tried once
+// more by themselves.
 #include "device/profile.h"
 #include "jit/auto/auto.h"
 #include "jit/capture/replay.h"
@@ -61,11 +62,13 @@ static kiln_status run_body(struct segment *s, const struct auto_plan *p, kiln_t
         if (!in[i]) return error_pending;
     }
     const struct auto_body *b = p->body;
+    auto_lend(s, p, in);
     if (s->trie->f) function_count_ops(s->trie->f, b->program != NULL, (uint64_t)b->launches, b->graph->nodes.n);
     int depth = auto_unlock_all();
     kiln_status status =
         b->program ? program_run(b->program, in, &rng, out) : graph_replay(b->graph, s->dev, in, &rng, out);
     auto_lock_again(depth);
+    auto_take_back(s, p, in, status != KILN_OK);
     return status;
 }
 
@@ -99,14 +102,6 @@ static kiln_status take_block(struct segment *s, const struct lazy *l, kiln_tens
     // Another value may be a copy of it.
     t->storage->borrowed = true;
     return KILN_OK;
-}
-
-static int find(const struct auto_plan *p, const struct ref *r)
-{
-    if (r->kind == REF_STEP) return r->index < p->n_values ? p->place[r->index] : -1;
-    for (size_t i = 0; i < p->n_wanted; i++)
-        if (ref_equal(&p->wanted[i], r)) return (int)i;
-    return -1;
 }
 
 static size_t count_lazies(const struct segment *s)
@@ -145,34 +140,46 @@ void auto_forget_passed(struct auto_walk *w)
     vec_free(&w->passed);
 }
 
-// All or nothing: the memory of each is there before the first changes hands.
-static kiln_status install(struct segment *s, const struct auto_plan *p, kiln_tensor **results)
+struct taken_block {
+    struct lazy *l;
+    struct block b;
+};
+
+// The storage's memory was lent, and has become a result's.
+static bool is_lent(const struct storage *s)
 {
-    struct taken {
-        struct lazy *l;
-        struct block b;
-    } *taken = malloc(sizeof *taken * (count_lazies(s) + 1));
-    if (!taken) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    return !s->block.address && s->block.size_B && s->lazy->outside;
+}
+
+// All or nothing: the memory of each is there before the first changes hands; `taken` has room for all.
+static kiln_status install(struct segment *s, const struct auto_plan *p, kiln_tensor **results,
+                           struct taken_block *taken)
+{
     kiln_status status = KILN_OK;
+    bool apart = true;
     size_t n = 0;
     for (struct lazy *l = s->lazies; l && !status; l = l->next) {
-        int i = l->failed ? -1 : find(p, &l->value);
+        int i = l->failed ? -1 : auto_plan_find(p, &l->value);
         if (i < 0) continue;
         taken[n].l = l;
+        apart &= is_alone(results[i], l);
         status = take_block(s, l, &results[i], &taken[n].b);
         n += !status;
     }
+    if (p->body) p->body->apart = apart;
     bool more = n < count_lazies(s);
     for (size_t i = 0; i < n; i++) {
         if (!status && p->once) status = note_passed(s, taken[i].l);
-        bool installed = !status && !(status = storage_replace(taken[i].l->storage, &taken[i].b));
-        if (installed && more) status = give(s, taken[i].l);
+        struct storage *st = taken[i].l->storage;
+        kiln_status replaced = status && !is_lent(st) ? status : storage_replace(st, &taken[i].b);
+        bool installed = !replaced;
+        if (!status) status = replaced;
+        if (!status && more) status = give(s, taken[i].l);
         if (installed)
             lazy_free(taken[i].l);
         else
             device_release(s->dev, &taken[i].b);
     }
-    free(taken);
     return status;
 }
 
@@ -193,11 +200,17 @@ static kiln_status gather(struct segment *s, const struct auto_plan *p, kiln_ten
 static kiln_status run_plan(struct segment *s, const struct auto_plan *p)
 {
     kiln_tensor **room = calloc(p->n_inputs + 2 * p->n_wanted + 1, sizeof *room);
-    if (!room) return error_set(KILN_E_MEMORY, "jit: out of memory");
+    struct taken_block *taken = malloc(sizeof *taken * (count_lazies(s) + 1));
+    if (!room || !taken) {
+        free(room);
+        free(taken);
+        return error_set(KILN_E_MEMORY, "jit: out of memory");
+    }
     kiln_tensor **out = room + p->n_inputs, **results = out + p->n_wanted;
     kiln_status status = p->body ? run_body(s, p, room, out) : KILN_OK;
     if (!status) status = gather(s, p, out, results);
-    if (!status) status = install(s, p, results);
+    if (!status) status = install(s, p, results, taken);
+    free(taken);
     free(room);
     return status;
 }
@@ -219,8 +232,8 @@ static void fail(struct segment *s, const struct auto_plan *p)
     }
     for (struct lazy *l = s->lazies, *next; l; l = next) {
         next = l->next;
-        if (p && find(p, &l->value) < 0) continue;
-        if (l->outside)
+        if (p && auto_plan_find(p, &l->value) < 0) continue;
+        if (l->outside && (l->storage->block.address || !l->storage->block.size_B))
             lazy_free(l);
         else
             l->failed = s->failed != NULL;
@@ -253,7 +266,7 @@ static void save_effects(struct segment *s)
 static bool contains(const struct auto_plan *p, const struct ref *wanted, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (find(p, &wanted[i]) < 0) return false;
+        if (auto_plan_find(p, &wanted[i]) < 0) return false;
     return true;
 }
 
@@ -370,6 +383,23 @@ static void count_break(struct segment *s, const char *why)
 
 // Breaking
 
+// Whether its ops by themselves would take less time than recording them: few, on small values of the host.
+static bool is_slight(const struct segment *s)
+{
+    enum { FEW_OPS = 4, SMALL = 1024 }; // three ops on four numbers take 1.0 us by themselves and 1.4 us recorded
+    bool slight = s->dev->caps.host && s->at->depth <= FEW_OPS;
+    for (size_t i = 0; i < s->inputs.n && slight; i++) slight = type_numel(&s->inputs.v[i]->type) <= SMALL;
+    for (const struct lazy *l = s->lazies; l && slight; l = l->next) slight = type_numel(&l->base) <= SMALL;
+    return slight;
+}
+
+static void count_broken(const struct segment *s)
+{
+    if (!s->asked_by) return;
+    s->asked_by->n_broken++;
+    s->asked_by->n_slight += is_slight(s);
+}
+
 static kiln_status end_segment(struct segment *s, struct lazy *l, const char *why)
 {
     struct ref *wanted = NULL;
@@ -377,11 +407,11 @@ static kiln_status end_segment(struct segment *s, struct lazy *l, const char *wh
     size_t n = 0;
     PROFILE(why ? "break" : "segment", why ? why : trie_name(s->trie));
     s->ended = true;
-    if (!end_of(s)) return error_pending;
-    kiln_status status = choose(s, l, &wanted, &n);
+    kiln_status status = end_of(s) ? choose(s, l, &wanted, &n) : error_pending;
     const struct type type = l ? l->base : (struct type){0};
     struct storage *asked = l ? storage_ref(l->storage) : NULL;
     if (why) count_break(s, why);
+    if (why) count_broken(s);
     if (!status && n) status = get_plan(s, wanted, n, &p);
     if (!status && p) {
         p->used = ++s->trie->clock;
@@ -389,7 +419,7 @@ static kiln_status end_segment(struct segment *s, struct lazy *l, const char *wh
     }
     free(wanted);
     if (status) {
-        save_effects(s);
+        if (!s->spoiled) save_effects(s);
         fail(s, p);
     }
     if (p && p->once) auto_plan_free(s->trie, p);

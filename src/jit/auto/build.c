@@ -178,6 +178,7 @@ static kiln_status compile(const struct auto_body *y, struct program_options *op
             layouts[i] = &y->inputs[i].layout;
     }
     options->numbers = numbers;
+    options->given = y->replaced;
     if (!status) status = program_create(y->graph, y->dev, layouts, options, out);
     free(layouts);
     free(numbers);
@@ -240,9 +241,24 @@ static void compile_body(struct trie *t, struct auto_body *y)
     kiln_error_clear();
 }
 
+// Which inputs the plan replaces: results may lie over them. NULL: none, or there was no memory to say so.
+static bool *find_replaced(const struct build *b, const struct auto_plan *p)
+{
+    bool *out = calloc(b->order.n + 1, sizeof *out), any = false;
+    for (size_t i = 0; out && i < b->order.n; i++) {
+        const struct ref *r = &b->order.v[i];
+        const struct lazy *l = r->kind == REF_INPUT ? b->s->inputs.v[r->index]->storage->lazy : NULL;
+        out[i] = l && l->seg == b->s && l->outside && l->value.kind == REF_STEP && p->place[l->value.index] >= 0;
+        any |= out[i];
+    }
+    if (any) return out;
+    free(out);
+    return NULL;
+}
+
 // A new body of the graph that was built, whose inputs it takes over. What cannot be compiled runs op by op.
-static kiln_status new_body(struct build *b, struct input_type *inputs, uint64_t hash, bool alone,
-                            struct auto_body **out)
+static kiln_status new_body(struct build *b, const struct auto_plan *p, struct input_type *inputs, uint64_t hash,
+                            bool alone, struct auto_body **out)
 {
     struct trie *t = b->s->trie;
     struct auto_body *y = calloc(1, sizeof *y);
@@ -252,6 +268,7 @@ static kiln_status new_body(struct build *b, struct input_type *inputs, uint64_t
     }
     *y = (struct auto_body){
         .dev = b->s->dev, .hash = hash, .graph = b->g, .inputs = inputs, .n_inputs = b->order.n, .refs = 1};
+    if (!alone) y->replaced = find_replaced(b, p);
     b->g = NULL;
     if (!alone) {
         y->next = t->bodies;
@@ -266,7 +283,7 @@ static kiln_status new_body(struct build *b, struct input_type *inputs, uint64_t
     return KILN_OK;
 }
 
-static kiln_status get_body(struct build *b, bool alone, struct auto_body **out)
+static kiln_status get_body(struct build *b, const struct auto_plan *p, bool alone, struct auto_body **out)
 {
     struct trie *t = b->s->trie;
     struct input_type *inputs = calloc(b->order.n + 1, sizeof *inputs);
@@ -289,7 +306,7 @@ static kiln_status get_body(struct build *b, bool alone, struct auto_body **out)
         *out = y;
         return KILN_OK;
     }
-    return new_body(b, inputs, hash, alone, out);
+    return new_body(b, p, inputs, hash, alone, out);
 }
 
 // Plans
@@ -358,7 +375,8 @@ static kiln_status fill(struct build *b, const struct ref *wanted, size_t n, boo
     TRY(find_places(p, auto_step_values(b->at)));
     TRY(add_steps(b));
     TRY(add_outputs(b, p->wanted, p->n_wanted));
-    if (b->g->outputs.n) TRY(get_body(b, more, &p->body));
+    for (size_t i = 0; i < p->n_wanted; i++) p->passes |= p->wanted[i].kind != REF_STEP;
+    if (b->g->outputs.n) TRY(get_body(b, p, more, &p->body));
     p->inputs = b->order.v;
     p->n_inputs = b->order.n;
     b->order.v = NULL;

@@ -16,6 +16,7 @@ static void body_free(struct auto_body *b)
     program_destroy(&b->program);
     ir_graph_destroy(&b->graph);
     free(b->inputs);
+    free(b->replaced);
     free(b);
 }
 

@@ -155,7 +155,7 @@ static void move_readers(struct storage *from, struct storage *to)
 kiln_status storage_replace(struct storage *s, struct block *b)
 {
     struct storage *old = NULL;
-    if (s->readers) {
+    if (s->readers && s->block.address) {
         old = storage_pending(s->dev, s->block.size_B);
         if (!old) return error_pending;
         old->block = s->block;

@@ -258,6 +258,14 @@ struct auto_step *trie_root(struct trie *t, kiln_device *dev)
     return &r->step;
 }
 
+int auto_plan_find(const struct auto_plan *p, const struct ref *r)
+{
+    if (r->kind == REF_STEP) return r->index < p->n_values ? p->place[r->index] : -1;
+    for (size_t i = 0; i < p->n_wanted; i++)
+        if (ref_equal(&p->wanted[i], r)) return (int)i;
+    return -1;
+}
+
 void auto_plan_free(struct trie *t, struct auto_plan *p)
 {
     t->n_plans--;
