@@ -51,29 +51,30 @@
 
 // sin, cos, tan of f32: SIN_NEAR_F32, COS_NEAR_F32, TRIG_NEAR_F32 up to 3200, TRIG_SPLIT_F32 beyond.
 //
-// Near: n = rint(|x| / pi) < 2^10, of cos the odd number nearest to |x| * 2/pi, of tan any; pi, or pi/2, in parts so
+// Near: n = rint(x / pi), |n| < 2^10, of cos the odd number nearest to |x| * 2/pi, of tan any; pi, or pi/2, in parts so
 // short that n * part is exact, and a rest. The first two differences are exact; the error of the third joins the rest,
 // so that one rounding is left. These products are no mads: a driver may join two of them. With pi one series on |r| <=
-// pi/2 does; tan binds the quadrant kn, the sine and the cosine of r, as TRIG_SPLIT_F32 does q, sr and cr.
-#define NEAR_F32(c1, c2, c3, c4)                                                                                       \
-    "dn = (ax - wn * " c1 ") - wn * " c2 "; pn = wn * " c3 "; en = dn - pn;"                                           \
-    "rn = en + mad(wn, " c4 ", (dn - en) - pn); zn = rn * rn;"
+// pi/2 does, whose signs keep r = -0; tan binds the quadrant kn, the sine and the cosine of r, as TRIG_SPLIT_F32 does
+// q, sr and cr.
+#define NEAR_F32(x, c1, c2, c3, c4)                                                                                    \
+    "dn = (" x " - wn * " c1 ") - wn * " c2 "; pn = wn * " c3 "; en = dn - pn;"                                        \
+    "rn = en - mad(wn, " c4 ", pn - (dn - en)); zn = rn * rn;"
 #define SINE_F32                                                                                                       \
-    "un = rn * zn; sn = rn + mad(un, -0.166666672, un * (zn * mad(mad(mad(-2.55025938e-08, zn, 2.76270498e-06), zn,"   \
-    " -0.000198430935), zn, 0.00833335053)));"
+    "un = rn * zn; sn = rn - mad(un, 0.166666672, un * (zn * mad(mad(mad(2.55025938e-08, zn, -2.76270498e-06), zn,"    \
+    " 0.000198430935), zn, -0.00833335053)));"
 #define SIN_NEAR_F32                                                                                                   \
-    "ax = abs(x); tn = mad(ax, 0.318309886, 12582912); wn = tn - 12582912;"                                            \
-    NEAR_F32("3.14135742", "0.000235199928", "3.17813829e-08", "-5.12668814e-12") SINE_F32
+    "tn = mad(x, 0.318309886, 12582912); wn = tn - 12582912;"                                                          \
+    NEAR_F32("x", "3.14135742", "0.000235199928", "3.17813829e-08", "5.12668814e-12") SINE_F32
 #define COS_NEAR_F32                                                                                                   \
     "ax = abs(x); tn = mad(ax, 0.318309886, -0.5) + 12582912; wn = mad(2, tn - 12582912, 1);"                          \
-    NEAR_F32("1.57055664", "0.000239610672", "7.54953362e-08", "-2.56334407e-12") SINE_F32
+    NEAR_F32("ax", "1.57055664", "0.000239610672", "7.54953362e-08", "2.56334407e-12") SINE_F32
 #define TRIG_SERIES_F32(z, r, sine, cosine)                                                                            \
     sine " = mad(" r " * " z ", mad(mad(-0.000195181055, " z ", 0.00833218824), " z ", -0.166666552), " r ");"         \
     cosine " = mad(" z " * " z ", mad(mad(2.4430643e-05, " z ", -0.00138873013), " z ", 0.0416666456),"                \
     " mad(-0.5, " z ", 1));"
 #define TRIG_NEAR_F32                                                                                                  \
     "ax = abs(x); tn = mad(ax, 0.636619772, 12582912); wn = tn - 12582912; kn = bits(tn);"                             \
-    NEAR_F32("1.57055664", "0.000239670277", "1.58906914e-08", "-2.56334407e-12")                                      \
+    NEAR_F32("ax", "1.57055664", "0.000239670277", "1.58906914e-08", "2.56334407e-12")                                 \
     TRIG_SERIES_F32("zn", "rn", "sn", "cn")
 // Far: after Payne and Hanek, exact for every finite x, in 32-bit integers.
 // |x| = m * 2^E with a 24-bit m. Only the bits of 2/pi that make m * 2^E * 2/pi differ modulo 4 matter: 96 of them,

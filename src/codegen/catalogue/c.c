@@ -537,14 +537,12 @@ static void open_function(struct writer *w, const char *type, const char *parame
 
 // --- Pointwise form ---
 
-static void point_loop(struct writer *w, const char *indent, const char *from, const char *to, bool usual)
+static void point_loop(struct writer *w, const char *indent, const char *from, const char *to)
 {
     char inner[24];
     snprintf(inner, sizeof inner, "%s    ", indent);
     str_addf(w->out, "#pragma omp simd\n%sfor (int64_t i = %s; i < %s; i++) {\n", indent, from, to);
-    w->usual = usual;
     emit_elements(w, inner);
-    w->usual = false;
     str_addf(w->out, "%sy[i] = ", inner);
     emit_ref(w, w->k->dag.root);
     str_addf(w->out, ";\n%s}\n", indent);
@@ -568,19 +566,19 @@ static void keep_usual(struct writer *w, const uint8_t *marked)
     }
 }
 
-// Whether some element of a block is a rare case, as `far`. A case that is rare by the value of another one is asked by
-// its usual value: where that is not its value, the other one is a rare case.
-static void find_rare(struct writer *w, uint8_t *marked)
+// A block's usual values, and as `far` whether some element is a rare case. A case that is rare by the value of another
+// one is asked by its usual value: where that is not its value, the other one is a rare case.
+static void usual_block(struct writer *w)
 {
     const struct scalar_dag *d = &w->k->dag;
+    uint8_t *marked = w->marks, *conditions = marked + d->n_nodes;
     memset(marked, 0, (size_t)d->n_nodes);
     for (int i = 0; i < d->n_nodes; i++)
         if (is_rare(w, i)) marked[d->nodes[i].arg[0]] = 1;
-    uint8_t *conditions = marked + d->n_nodes;
     memcpy(conditions, marked, (size_t)d->n_nodes);
+    marked[d->root] = 1;
     keep_usual(w, marked);
-    str_add(w->out, "        int32_t far = 0;\n#pragma omp simd reduction(| : far)\n"
-                    "        for (int64_t i = at; i < end; i++) {\n");
+    str_add(w->out, "#pragma omp simd reduction(| : far)\n        for (int64_t i = at; i < end; i++) {\n");
     w->usual = true;
     emit_elements(w, "            ");
     w->usual = false;
@@ -590,24 +588,30 @@ static void find_rare(struct writer *w, uint8_t *marked)
             emit_ref(w, i);
             str_add(w->out, ";\n");
         }
-    str_add(w->out, "        }\n");
+    str_add(w->out, "            to[i - at] = ");
+    emit_ref(w, d->root);
+    str_add(w->out, ";\n        }\n");
 }
 
-// Block by block, with the rare cases where there are some.
+// Block by block, and once more where there are rare cases: what an output lies over is read until then.
 static void point_blocks(struct writer *w)
 {
+    const char *type = element_type[w->k->out_cls];
+    str_addf(w->out, "    %s done[256];\n    bool apart = true;\n", type);
+    for (int i = 0; i < w->k->n_in; i++)
+        if (reads_input(w, i))
+            str_addf(w->out,
+                     "    apart = apart && cpu_apart(y, n * (int64_t)sizeof *y, x%d, n * (int64_t)sizeof *x%d);\n", i,
+                     i);
     str_add(w->out, "    for (int64_t at = 0, end; at < n; at = end) {\n"
-                    "        end = at + 256 < n ? at + 256 : n;\n");
-    find_rare(w, w->marks);
+                    "        end = at + 256 < n ? at + 256 : n;\n        int32_t far = 0;\n");
+    str_addf(w->out, "        %s *to = apart ? y + at : done;\n", type);
+    usual_block(w);
     str_add(w->out, "        if (far) {\n");
     c_plan_pass(&w->plan, 0);
-    point_loop(w, "            ", "at", "end", false);
-    str_add(w->out, "            continue;\n        }\n");
-    memset(w->marks, 0, (size_t)w->k->dag.n_nodes);
-    w->marks[w->k->dag.root] = 1;
-    keep_usual(w, w->marks);
-    point_loop(w, "        ", "at", "end", true);
-    str_add(w->out, "    }\n");
+    point_loop(w, "            ", "at", "end");
+    str_add(w->out, "        } else if (!apart) {\n"
+                    "            memcpy(y + at, done, sizeof *y * (size_t)(end - at));\n        }\n    }\n");
 }
 
 static void pointwise(struct writer *w)
@@ -624,7 +628,7 @@ static void pointwise(struct writer *w)
     if (rare)
         point_blocks(w);
     else
-        point_loop(w, "    ", "0", "n", false);
+        point_loop(w, "    ", "0", "n");
     str_add(w->out, "}\n\n");
 }
 

@@ -19,6 +19,10 @@
 #define CPU_LEAST min
 #endif
 
+static inline bool cpu_apart(const void *a, int64_t a_B, const void *b, int64_t b_B)
+{
+    return (uintptr_t)a + (uintptr_t)a_B <= (uintptr_t)b || (uintptr_t)b + (uintptr_t)b_B <= (uintptr_t)a;
+}
 static inline float cpu_scalar_f32(uint64_t bits)
 {
     return f32_bits(bits);
