@@ -2,7 +2,8 @@
 //
 // Launches have the space of attention.c's, and a workgroup for each tile of rows and WIDTH_MOST columns of a result.
 // Scalars: L S D E, the scale as f32, how many keys more than its own number and one a query sees. Variants: columns
-// that a workgroup keeps, what is asked for (enum below), invocations. attention_tiles: q, k, v, mask, y, stats.
+// that a workgroup keeps, what is asked for (enum below), invocations. attention_tiles, and attention_matrices for f16:
+// q, k, v, mask, y, stats.
 // attention_grad_tiles: q, k, v, mask, stats, delta, dy, da, db; by queries da is dq, by keys da is dk and db dv, each
 // an immediate where it is not asked for. delta is the sum of y dy of a query.
 #include "ops/attention.h"
@@ -63,14 +64,23 @@ static kiln_status begin(const struct op_call *c, struct lowering *lo, int famil
     return KILN_OK;
 }
 
+// Of halves, by matrix units where the device has them. How large those are is told behind the bits of what is asked.
+static uint32_t matrices_of(const struct op_call *c, const struct lowering *lo)
+{
+    for (int i = 0; i < 3; i++)
+        if (c->in[i]->dtype != KILN_F16) return 0;
+    return lo->caps->matrix ? lo->caps->matrix << 8 | lo->caps->subgroup_size << 16 : 0;
+}
+
 kiln_status attention_lower_tiles(const struct op_call *c, struct lowering *lo, const struct attention_sizes *h)
 {
     struct launch l;
-    TRY(begin(c, lo, FAMILY_attention_tiles, h, &l));
+    uint32_t matrices = matrices_of(c, lo);
+    TRY(begin(c, lo, matrices ? FAMILY_attention_matrices : FAMILY_attention_tiles, h, &l));
     TRY(attention_operand(&l, h, &c->vout[0], h->l, h->e, true));
     TRY(attention_operand(&l, h, &c->vout[1], h->l, STATS, true));
     l.variant[2] = grid_is_small(lo->caps) ? 64 : 256;
-    finish(&l, h, 0, TILE, h->l, h->e);
+    finish(&l, h, matrices, TILE, h->l, h->e);
     return lo->launch(lo, &l);
 }
 

@@ -1,5 +1,6 @@
 // Attention by tiles, and its gradients: sizes about those of tiles, masks, batches that are broadcast, layouts.
 #include "conformance/structured.h"
+#include "device/device.h"
 #include <kiln/ops.h>
 #include <math.h>
 #include <stdlib.h>
@@ -32,6 +33,9 @@ static const struct attention_case attention_cases[] = {
     {1, 97, 257, 33, 31, true, NO_MASK, 0, false},
     {1, 193, 259, 4, 6, true, ADDED, 0, false},
     {2, 199, 521, 3, 2, true, NO_MASK, 0, true},
+    // Columns of a tile, and more
+    {1, 65, 33, 64, 128, false, NO_MASK, 0, false},
+    {2, 63, 66, 70, 131, true, SEEN, 0, false},
 };
 enum { ATTENTION_CASES = sizeof attention_cases / sizeof attention_cases[0] };
 
@@ -182,9 +186,11 @@ static void forward(const char *op, const struct attention_case *c, int dtype, e
     expect_forward(&a, &of_y, &of_stats);
     kiln_flash_attention(a.tq, a.tk, a.tv, &a.o, &y, &stats);
     const char *text = case_text(op, &a.q, layout, "");
-    // Where the processor multiplies bf16, weights are rounded to it.
-    check_values(y, &of_y.of, &of_y.scale, dtype == KILN_BF16 ? scalbn(1, 24 - fraction_bits(dtype)) : 64, text);
-    if (c->e > 0) check_values(stats, &of_stats.of, &of_stats.scale, 64, text);
+    // Where the processor multiplies bf16, or a GPU matrices of f16, weights are rounded to it.
+    bool rounded = dtype == KILN_BF16 || (dtype == KILN_F16 && suite.dev->caps.matrix);
+    double units = rounded ? scalbn(1, 24 - fraction_bits(dtype)) : 64;
+    check_values(y, &of_y.of, &of_y.scale, units, text);
+    if (c->e > 0) check_values(stats, &of_stats.of, &of_stats.scale, dtype == KILN_F16 ? units : 64, text);
     results_free(&of_y);
     results_free(&of_stats);
     attention_end(&a);

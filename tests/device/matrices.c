@@ -292,6 +292,31 @@ static void captured_products(void **state)
     assert_int_equal(n_renamed > 0, halves_as_bf16);
 }
 
+// Values of all sizes, masks and layouts: tests/conformance/attention.c. Here, that it goes by matrices where all is
+// f16, with the same bits each time, near what it is in f32.
+static void attention(void **state)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    struct operand in[3];
+    kiln_tensor *wide[3];
+    for (int i = 0; i < 3; i++) {
+        in[i] = operand_of(2, i ? 70 : 65, 66, false, 11 + (unsigned)i);
+        wide[i] = kiln_cast(in[i].tensor, KILN_F32);
+    }
+    kiln_tensor *want = NULL, *got[2], *stats = NULL;
+    const kiln_flash_attention_opts *causal = KILN_FLASH_ATTENTION(.causal = true);
+    assert_ok(kiln_flash_attention(wide[0], wide[1], wide[2], causal, &want, &stats));
+    assert_false(ran_by_matrices());
+    for (int i = 0; i < 2; i++)
+        assert_ok(kiln_flash_attention(in[0].tensor, in[1].tensor, in[2].tensor, causal, &got[i], &stats));
+    assert_true(kiln_item(kiln_all(kiln_equal(got[0], got[1]), NULL)) == 1);
+    assert_int_equal(ran_by_matrices(), dev->caps.matrix > 0);
+    kiln_tensor *far = kiln_max(kiln_abs(kiln_sub(kiln_cast(got[0], KILN_F32), want)), NULL);
+    assert_true(kiln_item(far) < 2e-3); // results are below 2, weights and results rounded to 11 bits
+    for (int i = 0; i < 3; i++) operand_free(&in[i]);
+    kiln_scope_end(&scope);
+}
+
 static kiln_status to_f32(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     out[0] = kiln_matmul(kiln_exp(in[0]), in[1]);
@@ -436,6 +461,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(forced_tiles, open_f16, close_watched),
         cmocka_unit_test_setup_teardown(captured_products, open_f16, close_watched),
         cmocka_unit_test_setup_teardown(other_values_go_another_way, open_f16, close_watched),
+        cmocka_unit_test_setup_teardown(attention, open_f16, close_watched),
         cmocka_unit_test_setup_teardown(eager_products, open_bf16, close_watched),
         cmocka_unit_test_setup_teardown(eager_batches, open_bf16, close_watched),
         cmocka_unit_test_setup_teardown(forced_tiles, open_bf16, close_watched),

@@ -117,6 +117,43 @@ static void test_elements_as_alone(void **state)
     }
 }
 
+static kiln_status call_alone(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = functions[*(const int *)user].fn(in[0]);
+    return kiln_error();
+}
+
+static kiln_device_stats memory(void)
+{
+    kiln_device_stats s = {.size = sizeof s};
+    kiln_device_get_stats(dev, &s);
+    return s;
+}
+
+// The usual values of a block are there before it is known that they are not enough: then the argument still is, too.
+static void test_over_the_argument(void **state)
+{
+    enum { N = 5 * 256 + 19 };
+    static float x[N], want[N], got[N];
+    for (int f = 0; f < 3; f++)
+        for (int how = 0; how < 5; how++) {
+            kiln_function *j = kiln_jit(call_alone, &f, KILN_JIT(.level = KILN_LEVEL_AS_IS, .donate = KILN_ARGS(0)));
+            fill((char *)x, KILN_F32, N, how);
+            if (how) x[700] = 1e9f;
+            kiln_scope *scope = kiln_scope_begin();
+            kiln_tensor *t = kiln_from_data(dev, KILN_F32, KILN_SHAPE(N), x), *y = NULL;
+            assert_int_equal(kiln_read(functions[f].fn(t), want, sizeof want), KILN_OK);
+            kiln_device_reset_stats(dev);
+            uint64_t before_B = memory().heap_used_B;
+            assert_int_equal(kiln_call(j, &t, 1, &y, 1), KILN_OK);
+            assert_int_equal(memory().heap_peak_B, before_B); // the result has no other memory
+            assert_int_equal(kiln_read(y, got, sizeof got), KILN_OK);
+            expect_same("over its argument", f, (char *)got, (char *)want, KILN_F32, N, how);
+            kiln_scope_end(&scope);
+            kiln_function_free(&j);
+        }
+}
+
 static void test_no_elements_and_no_numbers(void **state)
 {
     static const float x[] = {INFINITY, 1, -INFINITY, NAN, -0.0f, 0};
@@ -134,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elements_as_alone),
+        cmocka_unit_test(test_over_the_argument),
         cmocka_unit_test(test_no_elements_and_no_numbers),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
