@@ -30,7 +30,7 @@ struct kernel_info {
     uint16_t tile[3];             // KERNEL_CUSTOM: workgroups = ceil(extent[i] / tile[i])
     bool picks_tile; // KERNEL_CUSTOM: a GPU takes a square tile of its choice instead of tile[0], tile[1]; see
                      // vulkan/launch.c
-    bool matrices;   // KERNEL_CUSTOM: multiplies by matrices of subgroups, of device_caps.matrix
+    bool matrices;   // KERNEL_CUSTOM: multiplies by matrices of subgroups, as wide as device_caps tells
     bool by_rows;    // KERNEL_CUSTOM: workgroups have VARIANT_2 invocations; a GPU says by VARIANT_3, a bit an operand,
                      // whether four neighbours in a row are one access
     bool narrow;     // KERNEL_CUSTOM: computes places in 32 bits where all of an operand is near its address

@@ -104,7 +104,7 @@ struct kernel_row {
     uint8_t n_operands, n_out; // CUSTOM
     uint16_t tile[3];
     bool picks_tile; // CUSTOM: a GPU chooses tile[0] = tile[1] itself
-    bool matrices;   // CUSTOM, picks_tile: for devices that multiply matrices of f16
+    bool matrices;   // CUSTOM: for devices that multiply matrices of f16 or bf16
     bool by_rows;    // CUSTOM: see kernel_info
     bool narrow;     // CUSTOM: see kernel_info
     bool hands_on;   // CUSTOM: the CPU's makes launch.after along, slice by slice of the rows of its result

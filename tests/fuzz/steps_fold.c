@@ -84,6 +84,8 @@ kiln_tensor *step_totals(struct operands *o)
     const char *nb = "";
     kiln_tensor *x = o->a, *b = of % 3 == 1 ? fit(o, &nb) : NULL;
     if (b && (is_bool(b) || !broadcasts(o->a, b, true))) return NULL;
+    bool vast = of == 4 && !is_float(b) && kiln_dtype_size(kiln_tensor_dtype(b)) == 8; // few make an infinite product
+    if (vast) first = first == 2 ? 0 : first, second = second == 2 ? 0 : second;
     if (of == 4) x = kiln_cast(kiln_expand(b, kiln_rank(o->a), kiln_dims(o->a)), kiln_tensor_dtype(o->a));
     if (of == 1) x = kiln_tanh(kiln_mul(o->a, b));
     if (of == 2) x = kiln_full_like(o->a, 0.75);
