@@ -7,6 +7,10 @@
 // one before, is between 2^14 and 2^15: gradients are small where weights are. Where it grows, results so far follow.
 #include "matrix_units.glsl"
 #define N_OPERANDS 9
+#define SLICE 32
+#define OTHERS (ROWS * PITCH)
+#define TURNED 0   // when what scores are made of is done with
+#define TILE_END (WIDTH * W_PITCH > OTHERS + STEP * PITCH ? WIDTH * W_PITCH : OTHERS + STEP * PITCH)
 #include "attention_halves.glsl"
 
 #define KEYED ASKED(BY_KEYS)
@@ -15,7 +19,7 @@ const uint FOURS_EACH = OWN / 4;            // of a square's row, fours of an in
 
 shared uvec4 square[ROWS * S_PITCH];              // a product; then weights, as halves; last, results
 shared float exponents[ROWS], deltas[ROWS]; // of queries: where p is 1, and delta
-shared uint largest;                      // of ds in all squares so far, its bits
+shared uint largest;                        // of ds in all squares so far, its bits
 SUMS of_a[EACH], of_b[EACH];
 
 struct side { matrix s; uint size; };   // rows
@@ -103,20 +107,18 @@ void add_product(const bool is_a, const vec4 w[FOURS_EACH], const uint op, const
     }
     fill_turned(op, b.s, c0, b.size, first, columns);
     barrier();
-    [[unroll]] for (uint i = 0; i < EACH; i++) {
-        uint t = gl_SubgroupID * EACH + i, m = t / (WIDTH / MATRIX) * MATRIX, d = t % (WIDTH / MATRIX) * MATRIX;
-        SUMS sum = of_b[i];
-        if (is_a) sum = of_a[i];
-        if (more != 1) sum = sum * more;
-        [[unroll]] for (uint n = 0; n < STEP; n += MATRIX) {
+    if (more != 1)
+        [[unroll]] for (uint i = 0; i < EACH; i++) of_a[i] = of_a[i] * more;
+    [[dont_unroll]] for (uint n = 0; n < STEP; n += MATRIX) {
+        [[unroll]] for (uint i = 0; i < EACH; i++) {
+            uint t = gl_SubgroupID * EACH + i, m = t / (WIDTH / MATRIX) * MATRIX, d = t % (WIDTH / MATRIX) * MATRIX;
             A_MATRIX left;
             B_MATRIX right;
             coopMatLoadNV(left, square, m * (W_PITCH / 2) + n / 8, W_PITCH / 2, false);
-            coopMatLoadNV(right, other_tile, d * W_PITCH + n / 4, W_PITCH, true);
-            sum = coopMatMulAddNV(left, right, sum);
+            coopMatLoadNV(right, tile, TURNED + d * W_PITCH + n / 4, W_PITCH, true);
+            if (is_a) of_a[i] = coopMatMulAddNV(left, right, of_a[i]);
+            else of_b[i] = coopMatMulAddNV(left, right, of_b[i]);
         }
-        if (is_a) of_a[i] = sum;
-        else of_b[i] = sum;
     }
 }
 

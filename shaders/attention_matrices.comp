@@ -7,6 +7,10 @@
 // to f16, as they are where memory has them, and totals are sums of what they were rounded to.
 #include "matrix_units.glsl"
 #define N_OPERANDS 6
+#define SLICE (WIDTH > 64 ? 32 : 64)   // where one of 64 is all, that of queries stays
+#define OTHERS (ROWS * PITCH)
+#define TURNED (WIDTH > 64 ? 0 : OTHERS)
+#define TILE_END (WIDTH > 64 ? WIDTH * W_PITCH : OTHERS + WIDTH * W_PITCH)
 #include "attention_halves.glsl"
 
 shared uvec2 weights[ROWS * W_PITCH];   // before and after them, numbers of rows, by lanes
@@ -20,7 +24,7 @@ void make_scores(const matrix q, const matrix k, const uint m0, const uint n0)
     [[unroll]] for (uint i = 0; i < EACH_SCORE; i++) sums[i] = SUMS(0.0);
     for (uint k0 = 0; k0 < DEPTH_QK; k0 += SLICE) {
         barrier();
-        if (n0 == 0 || DEPTH_QK > SLICE) fill_rows(0, q, m0, QUERIES, k0, DEPTH_QK);
+        if (n0 == 0 || WIDTH > 64 || DEPTH_QK > SLICE) fill_rows(0, q, m0, QUERIES, k0, DEPTH_QK);
         fill_others(1, k, n0, KEYS, k0, DEPTH_QK);
         barrier();
         add_scores(sums);
@@ -79,7 +83,7 @@ void add_values()
             A_MATRIX w;
             B_MATRIX v;
             coopMatLoadNV(w, weights, m * W_PITCH + n / 4, W_PITCH, false);
-            coopMatLoadNV(v, other_tile, d * W_PITCH + n / 4, W_PITCH, true);
+            coopMatLoadNV(v, tile, TURNED + d * W_PITCH + n / 4, W_PITCH, true);
             acc[i] = coopMatMulAddNV(w, v, acc[i]);
         }
     }
