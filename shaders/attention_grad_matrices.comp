@@ -90,8 +90,8 @@ float gain()
 }
 
 // results[r, d] += sum over c of w[r, c] * b[c0 + c, first + d]
-void add_product(const bool is_a, const vec4 w[FOURS_EACH], const uint op, const side b, const uint c0, const uint first,
-                 const uint columns, inout float gained)
+void add_product(const bool is_a, const vec4 w[FOURS_EACH], const uint op, const side b, const uint c0,
+                 const uint first, const uint columns, inout float gained)
 {
     uint row = gl_LocalInvocationIndex / LANES, lane = gl_LocalInvocationIndex % LANES;
     barrier();

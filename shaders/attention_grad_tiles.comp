@@ -16,7 +16,8 @@
 // Both results have twice the sums. A compiler that sees little shared memory spares registers too.
 #define BOTH ((VARIANT_1 & (GIVES_A | GIVES_B)) == (GIVES_A | GIVES_B))
 const uint TILE = N_LOCAL == 64 ? 32 : 64, DEPTH = 16, UNITS = TILE / 4, SIDE = UNITS, PITCH = UNITS + 1;
-const uint V_UNITS = WIDTH / 4, V_PITCH = V_UNITS + 1, V_DEPTH = N_LOCAL == 64 ? 16 : BOTH ? 8 : 16, BLOCKS = V_UNITS / SIDE;
+const uint V_UNITS = WIDTH / 4, V_PITCH = V_UNITS + 1, BLOCKS = V_UNITS / SIDE;
+const uint V_DEPTH = N_LOCAL == 64 ? 16 : BOTH ? 8 : 16;
 const uint FETCH = DEPTH * UNITS / N_LOCAL, RUN = N_LOCAL == 64 ? 1 : 8;   // RUN: steps without a loop
 const uint V_RUN = RUN == 8 && WIDTH == 128 ? V_DEPTH : RUN;
 const uint SLICES = 2 * DEPTH * PITCH, V_SLICES = TILE * PITCH, ROOM = V_SLICES + V_DEPTH * V_PITCH;
