@@ -122,6 +122,28 @@ static void order(const char *op, enum order what)
         }
 }
 
+// Few places, by a bound: of rows with many ties, of rows of one value, of rows that are all NaN.
+static void few_of_long_rows(const char *op)
+{
+    static const struct {
+        int64_t length, k;
+    } sizes[] = {{16, 1}, {47, 2}, {160, 10}, {1024, 10}, {1027, 17}, {2500, 150}, {4111, 256}};
+    static const int dtypes[] = {KILN_F32, KILN_I32, KILN_F16, KILN_U8, KILN_F64};
+    for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++)
+        for (int d = 0; d < (int)(sizeof dtypes / sizeof dtypes[0]); d++)
+            for (int descending = 0; descending < 2; descending++) {
+                struct host x = host_new(dtypes[d], 2, (const int64_t[]){4, sizes[i].length});
+                host_fill(&x, &structured_random, is_float(dtypes[d]) ? -900 : 0, 100);
+                for (int64_t k = 0; k < sizes[i].length; k++) {
+                    x.v[sizes[i].length + k] = rintl(x.v[sizes[i].length + k] / 50);
+                    x.v[2 * sizes[i].length + k] = 3;
+                    if (is_float(dtypes[d])) x.v[3 * sizes[i].length + k] = k % 29 == 7 ? -0.0L : NAN;
+                }
+                order_case(op, TOPK, &x, 2, (enum host_layout)(i % LAYOUT_EXPANDED), descending, sizes[i].k);
+                host_free(&x);
+            }
+}
+
 void conform_sort(const char *op)
 {
     kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)), *v, *p;
@@ -142,6 +164,7 @@ void conform_topk(const char *op)
 {
     kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)), *v, *p;
     order(op, TOPK);
+    few_of_long_rows(op);
     record.cases++;
     kiln_topk(m, 4, 1, true, &v, &p);
     if (!kiln_error()) record_mistake("topk gives 4 of 3");
