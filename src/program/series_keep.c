@@ -58,7 +58,7 @@ static bool launch_writes(const struct series_launch *it, int half, int64_t turn
     const struct action_operand *o = it->a->operands + (it->l - it->a->compiled) * it->a->n_operands;
     for (int i = 0; i < it->a->n_operands; i++) {
         const uint64_t *at = &it->words[half][i];
-    struct span span = {*at + (uint64_t)o[i].lo_B, *at + (uint64_t)o[i].hi_B};
+        struct span span = {*at + (uint64_t)o[i].lo_B, *at + (uint64_t)o[i].hi_B};
         if (o[i].write && reaches(span, step_of(it, half, at), turns, factor)) return true;
     }
     return false;
