@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static struct chain *find(const struct chains *c, const void *key)
+static struct chain_slot *find(const struct chains *c, const void *key)
 {
     size_t i = (size_t)hash_u64(0, (uint64_t)(uintptr_t)key) & (c->cap - 1);
     while (c->v[i].key && c->v[i].key != key) i = (i + 1) & (c->cap - 1);
@@ -47,18 +47,18 @@ kiln_status chains_add(struct chains *c, const void *key, int32_t number)
     if (!key) return KILN_OK;
     TRY(reserve(c, (size_t)number + 1));
     if ((c->n + 1) * 2 > c->cap) TRY(grow(c));
-    struct chain *of = find(c, key);
+    struct chain_slot *of = find(c, key);
     if (of->key)
         c->next[of->last] = number;
     else
-        *of = (struct chain){key, number, number}, c->n++;
+        *of = (struct chain_slot){key, number, number}, c->n++;
     of->last = number;
     return KILN_OK;
 }
 
 int32_t chains_first(const struct chains *c, const void *key)
 {
-    const struct chain *of = c->cap && key ? find(c, key) : NULL;
+    const struct chain_slot *of = c->cap && key ? find(c, key) : NULL;
     return of && of->key ? of->first : -1;
 }
 

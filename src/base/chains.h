@@ -3,12 +3,12 @@
 #pragma once
 #include "base/base.h"
 
-struct chain {
+struct chain_slot {
     const void *key;
     int32_t first, last;
 };
 struct chains {
-    struct chain *v; // open addressing with linear probing
+    struct chain_slot *v; // open addressing with linear probing
     size_t cap, n;
     int32_t *next; // by number
     size_t n_next;
