@@ -11,12 +11,13 @@ import re
 # Arguments are loaded and awaited, the invocation's number is made and scaled, memory is awaited, the end; a loop has
 # its counter, a comparison, a branch and a wait.
 FRAME, WALK = 8, 4
-# Instructions for one operation on values of 32 bits, on doubles, on integers of 64 bits. SPIR-V has no nearer word for
-# a quotient of doubles than OpFDiv, and no compiler a shorter form than Mesa's (nir_lower_double_ops): the reciprocal of
-# what the exponent leaves in f32, two steps of Newton, the exponent, infinities and zeros; a root is the like. Integers
-# are divided by src/scalar/emit.c's scalar_div: of 32 bits 19 for the quotient (f32's reciprocal, a step, two
-# corrections) and 10 for signs and zero; of 64 bits 10 for f32's reciprocal, 48 for two steps, 22 for the quotient and
-# what it leaves, 14 for two corrections, 18 for signs and zero.
+# Instructions for one operation on values of 32 bits, on doubles, on integers of 64 bits.
+#
+# SPIR-V has no nearer word for a quotient of doubles than OpFDiv, and no compiler a shorter form than Mesa's
+# (nir_lower_double_ops): f32's reciprocal of the mantissa, two steps of Newton, the exponent, infinities and zeros; a
+# root is the like. Integers are divided by scalar_div of src/scalar/emit.c: of 32 bits 19 for the quotient (f32's
+# reciprocal, a step, two corrections) and 10 for signs and zero; of 64 bits 10 for f32's reciprocal, 48 for two steps,
+# 22 for the quotient and what it leaves, 14 for two corrections, 18 for signs and zero.
 CLASSES = {'float': 0, 'int': 0, 'uint': 0, 'bool': 0, 'double': 1, 'int64_t': 2, 'uint64_t': 2}
 COSTS = {'+': (1, 1, 2), '-': (1, 1, 2), '*': (1, 1, 5), '/': (2, 27, 0), '&': (1, 1, 2),
          '|': (1, 1, 2), '^': (1, 1, 2), '~': (1, 1, 2), '<<': (1, 1, 1), '>>': (1, 1, 1), '?': (1, 2, 2),
