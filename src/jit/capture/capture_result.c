@@ -130,9 +130,8 @@ static struct tape_node *leaf_of_source(const struct source *s)
 
 static kiln_tensor *gradient_now(const struct recorder *r, const struct tape_node *leaf)
 {
-    for (size_t i = 0; i < r->gradients.n; i++)
-        if (r->gradients.v[i].leaf == leaf) return r->gradients.v[i].now;
-    return NULL;
+    int32_t i = chains_first(&r->gradients_of, leaf);
+    return i < 0 ? NULL : r->gradients.v[i].now;
 }
 
 // What kiln_backward left in parameters becomes outputs.
