@@ -96,7 +96,8 @@ static uint64_t keep_in(const struct program_series *s, const struct series_laun
                         const struct series_launches *body, struct series_launches *all, char *to)
 {
     uint64_t at_B = 0;
-    for (struct series_launch *it = all->v; it < all->v + all->n; it++) {
+    for (int i = 0; i < all->n; i++) { // none: v is NULL
+        struct series_launch *it = &all->v[i];
         uint64_t size_B = factor_B(s, cond, body, it);
         if (to && size_B) {
             s->body.p->dev->ops->keep(s->body.p->dev, it->plain[0], to + at_B);
