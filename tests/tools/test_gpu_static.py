@@ -84,12 +84,13 @@ class GpuStatic(unittest.TestCase):
         counts = {'straight load bytes': 32, 'straight store bytes': 16, 'straight instructions': 33}
         self.assertEqual(static.gpu_need.of_kernel('pointwise', text, counts), (33, 8 + 2 * 3 + 2 * 4))
         self.assertIsNone(static.gpu_need.of_kernel('row', text, counts))
-        bools = ('\nuvec4 packed(const uvec4 x0, const uvec4 x1)\n{\n    uvec4 t0 = x0;\n    uvec4 t2 = t0 ^ x1 ^ ONES;\n'
-                 '    return t2;\n}\n')
+        bools = ('\nuvec4 packed(const uvec4 x0, const uvec4 x1)\n{\n    uvec4 t0 = x0;\n'
+                 '    uvec4 t2 = t0 ^ x1 ^ ONES;\n    return t2;\n}\n')
         self.assertEqual(static.gpu_need.of_kernel('pointwise', bools, counts), (33, 8 + 2 * 3 + 4 * 2))
 
     def test_needs_of_fused_kernels(self):
-        text = ('\n        if (full) {\n            v0 = load4_f16(A0);\n            [[unroll]] for (uint c = 0u; c < 4u; c++) {\n'
+        text = ('\n        if (full) {\n            v0 = load4_f16(A0);\n'
+                '            [[unroll]] for (uint c = 0u; c < 4u; c++) {\n'
                 '                precise float t2 = v0[c] * t1;\n            }\n            store4_f32(A1, w0);\n'
                 '        } else {\n')
         counts = {'straight loads': 1, 'straight stores': 1, 'straight instructions': 33}
