@@ -64,7 +64,11 @@ struct device_ops {
     kiln_status (*batch)(kiln_device *dev, bool begin);
     const struct gate_ops *gates;     // NULL: the host decides what is launched
     const struct record_ops *records; // NULL: each launch is made anew
-    bool forks;                       // works on in the child of a fork
+    // Of a launch that is to run many times with operand 1 as it is now: the bytes which that takes as the kernel reads
+    // it, 0 where it is read as it lies. Written to `to`, 64-byte aligned, unless it is NULL; launches that have it in
+    // .kept give the same bits. NULL: nothing is kept.
+    uint64_t (*keep)(kiln_device *dev, const struct launch *l, void *to);
+    bool forks; // works on in the child of a fork
 };
 
 struct heap; // device/heap.c

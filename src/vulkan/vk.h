@@ -377,9 +377,9 @@ bool vk_operands_are_narrow(const struct launch *l); // no offset is negative; i
 bool vk_ranges_are_narrow(const struct launch *l);   // the same of all that the launch may touch
 uint32_t vk_operands_fours(
     const struct launch *l); // a bit an operand: four neighbours in the innermost dimension are one access
-// Whether four neighbours along the innermost dimension are one aligned access of each operand; *splat gets those that
+// Whether n neighbours along the innermost dimension are one aligned access of each operand; *splat gets those that
 // stand still.
-bool vk_operands_widen(const struct launch *l, uint32_t *splat);
+bool vk_operands_widen(const struct launch *l, uint32_t n, uint32_t *splat);
 kiln_status vk_dispatch_group(struct vk_device *vk, const struct launch *l); // one workgroup of a kernel by hand
 // Before its hazards: a batch is open, and what the launch needs there beside it is in place. `indirect`: its words lie
 // in memory, and it gets `pushed`, their address, instead.
