@@ -78,6 +78,18 @@ def stages(text):
             for part in parts if 'uint j = 0' in part]
 
 
+def of_fused(text, counts):
+    """The same of a fused kernel of points, in fours; None of others. An access is what the compiler made one: operands
+    may lie so that no four are. A conversion of a half is one instruction."""
+    part = re.search(r'(?s)\n        if \(full\) \{\n(.*?)\n        \} else \{\n', text)
+    spent, loads, stores = (counts.get('straight ' + what, 0) for what in ('instructions', 'loads', 'stores'))
+    accesses = loads + stores
+    if not part or not spent or not accesses or re.search(r'(?<!\[\[unroll\]\] )for \(|while \(', part.group(1)):
+        return None
+    halves = len(re.findall(r'(?:load|store)4?_b?f16\(', part.group(1)))
+    return spent, FRAME + 2 * accesses + 4 * (of_statements(part.group(1)) + halves)
+
+
 def of_kernel(kind, text, counts):
     """Instructions that were spent and those that are needed, from what kiln-shader-dump counts; None: neither."""
     of = 'straight ' if kind == 'pointwise' else 'walks '

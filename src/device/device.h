@@ -90,6 +90,7 @@ struct kiln_device {
     struct guarded guarded;
     uint64_t rng_seed, rng_offset;
     double marks_ns[KILN_MARKS];     // of the host's clock; 0: never set
+    uint64_t nothing;                // address of operands without elements, which kernels may read; 0: any will do
     uint64_t wait_limit_ns;          // of the host for it; 0: none
     double copy_B_per_s, flop_per_s; // at best; 0: not measured, see debug/profile_print.c
     atomic_ullong held_B;            // memory that recordings keep for temporaries, see program/records.c

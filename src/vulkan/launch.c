@@ -33,16 +33,25 @@ static uint32_t count_words(const struct launch *l, const struct plan *p)
            (p->form.phase ? 3u : 0u);
 }
 
-static uint32_t pack_words(const struct launch *l, const struct plan *p, uint32_t *words)
+// An operand without elements, which drivers read all the same, ahead of the test that there is none.
+static bool is_nothing(const struct launch_operand *o)
+{
+    return !(o->flags & OPERAND_IMMEDIATE) && o->range_lo_B == o->range_hi_B;
+}
+
+static uint32_t pack_words(const struct vk_device *vk, const struct launch *l, const struct plan *p, uint32_t *words)
 {
     uint32_t n = 0;
     for (int i = 0; i < l->n_operands; i++) {
-        words[n++] = (uint32_t)l->operands[i].address;
-        words[n++] = (uint32_t)(l->operands[i].address >> 32);
+        const struct launch_operand *o = &l->operands[i];
+        uint64_t address = is_nothing(o) ? vk->owner->nothing : o->address;
+        words[n++] = (uint32_t)address;
+        words[n++] = (uint32_t)(address >> 32);
     }
     for (int d = 0; d < l->rank; d++) words[n++] = (uint32_t)l->sizes[d];
     for (int i = 0; i < l->n_operands; i++) {
-        for (int d = 0; d < l->rank; d++) words[n++] = (uint32_t)l->operands[i].strides[d];
+        bool still = is_nothing(&l->operands[i]);
+        for (int d = 0; d < l->rank; d++) words[n++] = still ? 0 : (uint32_t)l->operands[i].strides[d];
     }
     for (int i = 0; i < l->n_scalars; i++) {
         words[n++] = (uint32_t)l->scalars[i];
@@ -186,7 +195,7 @@ kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d)
 
 static kiln_status dispatch(struct vk_device *vk, const struct launch *l, struct plan *p)
 {
-    uint32_t words[MAX_WORDS], n_words = pack_words(l, p, words);
+    uint32_t words[MAX_WORDS], n_words = pack_words(vk, l, p, words);
     p->form.kernel = l->kernel;
     p->form.rank = l->rank;
     p->form.n_reduce = l->n_reduce;

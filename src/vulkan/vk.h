@@ -3,6 +3,7 @@
 #pragma once
 #include "device/device.h"
 #include "ir/tile.h"
+#include "spirv/spirv.h"
 #include "vulkan/functions.h"
 #include "vulkan/modules.h"
 
@@ -49,6 +50,7 @@ struct vk_physical {
     uint64_t memory_B;            // of the device-local heaps
     bool software, integrated;
     bool f64;
+    struct spirv_widths keeps_numbers;
     bool sync2_extension; // 1.2: synchronization2 comes from the extension
     char missing[160];    // names of required features that are absent; "" when the device fits
 };

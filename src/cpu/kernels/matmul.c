@@ -43,11 +43,16 @@ struct product {
     const void *kept;                 // the same: b, packed before
 };
 
+// Of a small product zeros for batch dimensions that it has not would be a part of the time.
 static void product_init(struct product *p, const struct launch *l, enum scalar_class cls)
 {
     int nb = l->rank - 3;
-    *p = (struct product){
-        .cls = cls, .n_batch = nb, .batches = 1, .m = l->sizes[nb], .n = l->sizes[nb + 1], .k = l->sizes[nb + 2]};
+    p->cls = cls;
+    p->n_batch = nb;
+    p->batches = 1;
+    p->m = l->sizes[nb], p->n = l->sizes[nb + 1], p->k = l->sizes[nb + 2];
+    p->blas = p->registers = false;
+    p->after = NULL, p->kept = NULL;
     const struct launch_operand *o = l->operands;
     p->a = (struct matrix){
         (char *)(uintptr_t)o[0].address, p->m, p->k, o[0].strides[nb], o[0].strides[nb + 2], o[0].dtype};
