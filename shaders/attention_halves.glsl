@@ -1,5 +1,6 @@
 // What the kernels of attention by matrix units share: squares of ROWS and STEP scores, whose operands go through
-// shared memory as halves. VARIANT_1 tells from bit 8 on the side of matrices, from bit 16 on the invocations of a subgroup.
+// shared memory as halves. VARIANT_1 tells from bit 8 on the side of matrices, from bit 16 on the
+// invocations of a subgroup.
 #include "attention_sides.glsl"
 
 const uint TOLD_SIDE = VARIANT_1 >> 8 & 255, TOLD_SUBGROUP = VARIANT_1 >> 16;

@@ -7,6 +7,7 @@
 #include "base/thread.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -245,14 +246,27 @@ void process_at_end(void (*act)(void))
     pthread_mutex_unlock(&list_lock);
 }
 
+// What one core reaches of the last cache, as the kernel tells; 0: it does not. sysconf counts the caches of a whole
+// package together where it has several.
+static long shared_cache_B(void)
+{
+    long size_KiB = 0;
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
+    if (!f) return 0;
+    if (fscanf(f, "%ldK", &size_KiB) != 1) size_KiB = 0;
+    fclose(f);
+    return size_KiB * 1024;
+}
+
 int64_t process_last_cache_B(void)
 {
     enum { GUESS_B = 32 << 20 };
     static atomic_long known;
     long size_B = atomic_load_explicit(&known, memory_order_relaxed);
     if (size_B) return size_B;
+    size_B = shared_cache_B();
 #ifdef _SC_LEVEL3_CACHE_SIZE
-    size_B = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (size_B <= 0) size_B = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
     if (size_B <= 0) size_B = GUESS_B;
     atomic_store_explicit(&known, size_B, memory_order_relaxed);
