@@ -6,7 +6,9 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
+#include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -245,6 +247,21 @@ void process_at_end(void (*act)(void))
     pthread_mutex_unlock(&list_lock);
 }
 
+// What the cores around one of the machine's caches share: the C library counts those of a whole socket as one. 0: not
+// known.
+static long shared_cache_B(void)
+{
+    char text[32] = "";
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
+    if (!f) return 0;
+    bool read = fgets(text, sizeof text, f) != NULL;
+    fclose(f);
+    char *unit = text;
+    long size = read ? strtol(text, &unit, 10) : 0;
+    if (size <= 0 || size > LONG_MAX >> 20) return 0;
+    return *unit == 'K' ? size << 10 : *unit == 'M' ? size << 20 : 0;
+}
+
 int64_t process_last_cache_B(void)
 {
     enum { GUESS_B = 32 << 20 };
@@ -254,6 +271,8 @@ int64_t process_last_cache_B(void)
 #ifdef _SC_LEVEL3_CACHE_SIZE
     size_B = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
+    long shared_B = shared_cache_B();
+    if (shared_B > 0 && (size_B <= 0 || shared_B < size_B)) size_B = shared_B;
     if (size_B <= 0) size_B = GUESS_B;
     atomic_store_explicit(&known, size_B, memory_order_relaxed);
     return size_B;
