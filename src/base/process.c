@@ -262,7 +262,7 @@ static long shared_cache_B(void)
     return *unit == 'K' ? size << 10 : *unit == 'M' ? size << 20 : 0;
 }
 
-int64_t process_last_cache_B(void)
+static int64_t last_cache_B(void)
 {
     enum { GUESS_B = 32 << 20 };
     static atomic_long known;
@@ -276,6 +276,12 @@ int64_t process_last_cache_B(void)
     if (size_B <= 0) size_B = GUESS_B;
     atomic_store_explicit(&known, size_B, memory_order_relaxed);
     return size_B;
+}
+
+bool process_outgrows_cache(int64_t size_B)
+{
+    int64_t cache_B = last_cache_B();
+    return size_B > cache_B + cache_B / 4;
 }
 
 bool process_can_map(uint64_t size_B)

@@ -346,7 +346,7 @@ static bool streams(const struct launch *l)
         if (o != out && o->address == out->address) return false;
         all_B += (int64_t)(o->range_hi_B - o->range_lo_B);
     }
-    return all_B >= process_last_cache_B();
+    return process_outgrows_cache(all_B);
 }
 
 static kiln_status run(struct pointwise_job *j, const struct launch *l)
