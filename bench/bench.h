@@ -115,6 +115,7 @@ struct trainer {
 kiln_status make_trainer(struct state *s, kiln_cell *net, int64_t classes, bool adam);
 void random_labels(struct state *s, int64_t count, int64_t classes);
 kiln_status setup_small_net(struct state *s);
+kiln_status setup_deep(struct state *s); // sizes[0] parameters
 void trainer_free(struct trainer **t);
 
 // unrolled.c: of sizes[0] steps

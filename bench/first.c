@@ -36,7 +36,9 @@ static const struct bench_case graphs[] = {
     {.name = "compile_1000", .setup = setup_nodes, .run = run_nodes, .sizes = {1000}},
     {.name = "compile_4000", .setup = setup_nodes, .run = run_nodes, .sizes = {4000}},
     {.name = "unrolled_16", .setup = setup_unrolled, .run = run_unrolled, .sizes = {16}},
-    {.name = "unrolled_64", .setup = setup_unrolled, .run = run_unrolled, .sizes = {64}}};
+    {.name = "unrolled_64", .setup = setup_unrolled, .run = run_unrolled, .sizes = {64}},
+    {.name = "parameters_500", .setup = setup_deep, .run = run_regression_step, .sizes = {500}},
+    {.name = "parameters_2000", .setup = setup_deep, .run = run_regression_step, .sizes = {2000}}};
 static const char *const first_names[FIRST_KINDS] = {"chain5", "rnn_64", "compile_1000", "compile_4000"};
 
 static const struct bench_case *case_named(const char *name)

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MAX_PARAMETERS = 256, MAX_LAYERS = 16 };
+enum { MAX_PARAMETERS = 4096, MAX_LAYERS = 16 };
 
 void trainer_free(struct trainer **t)
 {
@@ -90,6 +90,19 @@ kiln_status setup_mlp(struct state *s)
 kiln_status setup_small_net(struct state *s)
 {
     return setup_dense(s, 8, 32, 16);
+}
+
+// So many parameters, two a layer.
+kiln_status setup_deep(struct state *s)
+{
+    enum { WIDTH = 4 };
+    kiln_cell *net = kiln_nn_sequential(0, NULL);
+    for (int i = 0; i < 2; i++) random_input(s, i, KILN_SHAPE(2, WIDTH));
+    for (int64_t i = 0; i < s->c->sizes[0] / 2; i++) {
+        if (kiln_sequential_append(net, kiln_nn_dense(s->dev, WIDTH, WIDTH, NULL))) break;
+        if (kiln_sequential_append(net, kiln_nn_tanh())) break;
+    }
+    return make_trainer(s, net, 0, true);
 }
 
 // --- attention

@@ -96,6 +96,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Memory16 { u
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Memory32 { uint v; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Memory64 { uvec2 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Memory128 { uvec4 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Memory2x64 { u64vec2 v; };
 
 uint dtype_size_B(const uint dtype) { return is_wide(dtype) ? 8 : is_byte(dtype) ? 1 : is_half(dtype) ? 2 : 4; }
 // Two instructions, where one of 64-bit operands would take five.
@@ -150,13 +151,12 @@ void put4(const uint dtype, const uint64_t address, uvec4 bits)
 
 u64vec4 fetch4_wide(const uint64_t address)
 {
-    uvec4 a = Memory128(address).v, b = Memory128(address + 16).v;
-    return u64vec4(packUint2x32(a.xy), packUint2x32(a.zw), packUint2x32(b.xy), packUint2x32(b.zw));
+    return u64vec4(Memory2x64(address).v, Memory2x64(address + 16).v);
 }
 void put4_wide(const uint64_t address, const u64vec4 bits)
 {
-    Memory128(address).v = uvec4(unpackUint2x32(bits.x), unpackUint2x32(bits.y));
-    Memory128(address + 16).v = uvec4(unpackUint2x32(bits.z), unpackUint2x32(bits.w));
+    Memory2x64(address).v = bits.xy;
+    Memory2x64(address + 16).v = bits.zw;
 }
 
 // A conversion that only modules with class f64 have.

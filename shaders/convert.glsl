@@ -100,7 +100,7 @@ ULONG ulong_of_float(const FLOAT x)
 }
 
 #ifdef USES_F64
-BOOL is_nan(const DOUBLE x) { return GT(doubleBitsToUint64(x) & 0x7ffffffffffffffful, ULONG(0x7ff0000000000000ul)); }
+BOOL is_nan(const DOUBLE x) { return GT(doubleBitsToUint64(x) << 1, ULONG(0xffe0000000000000ul)); }
 LONG long_of_double(const DOUBLE x)
 {
     LONG result = mix(LONG(x), LONG(0x8000000000000000ul), LE(x, DOUBLE(-9223372036854775808.0lf)));

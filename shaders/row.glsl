@@ -121,8 +121,8 @@ void scratch_load(const uint64_t address, out int v) { v = int(Memory32(address)
 #ifdef USES_I64
 int64_t combine_sum(const int64_t a, const int64_t b) { return a + b; }
 int64_t combine_prod(const int64_t a, const int64_t b) { return a * b; }
-int64_t combine_max(const int64_t a, const int64_t b) { return max(a, b); }
-int64_t combine_min(const int64_t a, const int64_t b) { return min(a, b); }
+int64_t combine_max(const int64_t a, const int64_t b) { return scalar_max(a, b); }
+int64_t combine_min(const int64_t a, const int64_t b) { return scalar_min(a, b); }
 void scratch_save(const uint64_t address, const int64_t v) { Memory64(address).v = unpackUint2x32(uint64_t(v)); }
 void scratch_load(const uint64_t address, out int64_t v) { v = int64_t(packUint2x32(Memory64(address).v)); }
 #endif

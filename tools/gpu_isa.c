@@ -78,6 +78,7 @@ static bool is_float(const struct line *l)
 
 static void count(const struct line *l, struct isa_counts *c)
 {
+    if (starts(l, "s_delay_alu")) return; // a hint of RDNA 3, which is issued with the instruction behind it
     size_t adds = multiply_adds(l);
     c->instructions++;
     c->multiply_adds += adds;

@@ -170,7 +170,7 @@ static void set_attention_matrices(struct constants *c)
 }
 
 // Large dense tensors on a GPU of many lanes.
-static void set_form(struct constants *c, const kiln_kernel_info *k)
+static void set_form(struct constants *c, const kiln_kernel_info *k, bool packed)
 {
     bool row = !strcmp(k->kind, "row"), pointwise = !strcmp(k->kind, "pointwise");
     set(c, LOCAL, 256);
@@ -181,7 +181,8 @@ static void set_form(struct constants *c, const kiln_kernel_info *k)
     if (pointwise || row)
         set(c, EACH, (row && k->inputs) || (pointwise && strcmp(k->dtype, "f64") && strcmp(k->dtype, "i64")) ? 4 : 1);
     if (pointwise) {
-        set(c, POINTWISE_VEC, 4);
+        set(c, POINTWISE_VEC, packed ? 16 : 4);
+        if (packed) set(c, EACH, 1);
         set(c, POINTWISE_TAIL, 0);
     } else if (row) {
         set(c, ROW_ADJACENT, 1);
@@ -202,7 +203,7 @@ bool target_show_kernel(const struct target_request *r, size_t kernel, const cha
     struct constants c = {0};
     char *text = kiln_kernel_get_info(kernel, &k) ? NULL : kiln_kernel_glsl(kernel, false);
     if (text) {
-        set_form(&c, &k);
+        set_form(&c, &k, strstr(text, "#define PACKED") != NULL);
         set_operands(&c, &k, text);
         for (uint32_t i = 0; i < 2 && !strncmp(k.row, "conv2d", 6); i++) set(&c, FIRST_VARIANT + i, 1); // strides
         if (!strncmp(k.row, "conv2d", 6)) set(&c, NARROW, 1);

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,41 +246,31 @@ void process_at_end(void (*act)(void))
     pthread_mutex_unlock(&list_lock);
 }
 
-// What the cores around one of the machine's caches share: the C library counts those of a whole socket as one. 0: not
-// known.
+// What one core reaches of the last cache, as the kernel tells; 0: it does not. sysconf counts the caches of a whole
+// package together where it has several.
 static long shared_cache_B(void)
 {
-    char text[32] = "";
+    long size_KiB = 0;
     FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
     if (!f) return 0;
-    bool read = fgets(text, sizeof text, f) != NULL;
+    if (fscanf(f, "%ldK", &size_KiB) != 1) size_KiB = 0;
     fclose(f);
-    char *unit = text;
-    long size = read ? strtol(text, &unit, 10) : 0;
-    if (size <= 0 || size > LONG_MAX >> 20) return 0;
-    return *unit == 'K' ? size << 10 : *unit == 'M' ? size << 20 : 0;
+    return size_KiB * 1024;
 }
 
-static int64_t last_cache_B(void)
+int64_t process_last_cache_B(void)
 {
     enum { GUESS_B = 32 << 20 };
     static atomic_long known;
     long size_B = atomic_load_explicit(&known, memory_order_relaxed);
     if (size_B) return size_B;
+    size_B = shared_cache_B();
 #ifdef _SC_LEVEL3_CACHE_SIZE
-    size_B = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (size_B <= 0) size_B = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
-    long shared_B = shared_cache_B();
-    if (shared_B > 0 && (size_B <= 0 || shared_B < size_B)) size_B = shared_B;
     if (size_B <= 0) size_B = GUESS_B;
     atomic_store_explicit(&known, size_B, memory_order_relaxed);
     return size_B;
-}
-
-bool process_outgrows_cache(int64_t size_B)
-{
-    int64_t cache_B = last_cache_B();
-    return size_B > cache_B + cache_B / 4;
 }
 
 bool process_can_map(uint64_t size_B)

@@ -38,9 +38,8 @@ void lock_unguard(struct guarded *g);
         lock_guard(&guarded_, &(lock), false);          \
     }
 
-// Whether of so many bytes, passed over once, the largest cache of a processor keeps little; its size is a guess where
-// the system does not say.
-bool process_outgrows_cache(int64_t size_B);
+// Bytes of the largest cache of a processor; a guess where the system does not say.
+int64_t process_last_cache_B(void);
 // --- limits
 
 // Whether so much address space can be had beside what is in use: for libraries that do not live without.

@@ -58,6 +58,11 @@ void str_add_word(struct str *s, uint64_t w)
 {
     unsigned char bytes[10];
     size_t n = 0;
+    if (KILN_LIKELY(w < 0x80 && s->len + 1 < s->cap && !s->failed)) { // most are: keys of graphs are made of words
+        s->text[s->len++] = (char)w;
+        s->text[s->len] = '\0';
+        return;
+    }
     for (; w >= 0x80; w >>= 7) bytes[n++] = (unsigned char)(w | 0x80);
     bytes[n++] = (unsigned char)w;
     str_addn(s, (const char *)bytes, n);

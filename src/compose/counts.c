@@ -91,17 +91,31 @@ kiln_tensor *compose_bucketize(kiln_tensor *x, kiln_tensor *edges, bool right)
     return NULL;
 }
 
-// bins + 1 edges from lo to hi, numbers in the edges' dtype; both half a unit further where they are one.
+// Equal bins between two numbers; all of it tensors of one element, so that each device rounds edges in one way.
+struct spread {
+    kiln_tensor *lo, *hi, *width;
+    int64_t bins;
+};
+
+// Both ends half a unit further where they are one.
+static struct spread spread_between(kiln_tensor *lo, kiln_tensor *hi, int64_t bins)
+{
+    kiln_tensor *half = kiln_where(kiln_equal(lo, hi), number_like(lo, 0.5), number_like(lo, 0));
+    lo = kiln_sub(lo, half), hi = kiln_add(hi, half);
+    return (struct spread){lo, hi, kiln_div(kiln_sub(hi, lo), number_like(lo, (double)bins)), bins};
+}
+
+// Those of numbers i in the dtype of the edges, of which `is_last` are the number of bins.
+static kiln_tensor *edges_at(const struct spread *s, kiln_tensor *i, kiln_tensor *is_last)
+{
+    return kiln_where(is_last, s->hi, kiln_add(s->lo, kiln_mul(s->width, i)));
+}
+
 static kiln_tensor *edges_between(kiln_tensor *lo, kiln_tensor *hi, int64_t bins)
 {
-    kiln_device *dev = kiln_tensor_device(lo);
-    kiln_dtype dtype = kiln_tensor_dtype(lo);
-    kiln_tensor *half = kiln_where(kiln_equal(lo, hi), number_like(lo, 0.5), number_like(lo, 0));
-    kiln_tensor *i = kiln_arange(dev, KILN_I64, 0, (double)bins + 1, 1);
-    lo = kiln_sub(lo, half), hi = kiln_add(hi, half);
-    kiln_tensor *step = kiln_div(kiln_sub(hi, lo), number_like(lo, (double)bins));
-    kiln_tensor *edges = kiln_add(lo, kiln_mul(step, kiln_cast(i, dtype)));
-    return kiln_where(kiln_equal(i, kiln_scalar_int(bins)), hi, edges);
+    struct spread s = spread_between(lo, hi, bins);
+    kiln_tensor *i = kiln_arange(kiln_tensor_device(lo), KILN_I64, 0, (double)bins + 1, 1);
+    return edges_at(&s, kiln_cast(i, kiln_tensor_dtype(lo)), kiln_equal(i, kiln_scalar_int(bins)));
 }
 
 static kiln_tensor *edges_of(kiln_tensor *x, int64_t bins, double lo, double hi)
@@ -128,18 +142,22 @@ static bool division_is_near(kiln_dtype dtype, double lo, double hi, int64_t bin
 
 // What places_by_edges says, for bins of one width: by division, then the neighbour where the edges say so. Many cheap
 // ops, which are one kernel in a capture.
-static kiln_tensor *places_by_division(kiln_tensor *x, kiln_tensor *edges, double lo, double hi, int64_t bins)
+static kiln_tensor *places_by_division(kiln_tensor *x, double lo, double hi, int64_t bins)
 {
-    kiln_tensor *zero = kiln_scalar_int(0), *one = kiln_scalar_int(1), *outside = kiln_scalar_int(bins);
+    kiln_device *dev = kiln_tensor_device(x);
+    kiln_dtype dtype = kiln_tensor_dtype(x);
+    struct spread s =
+        spread_between(kiln_full(dev, dtype, KILN_SHAPE0, lo), kiln_full(dev, dtype, KILN_SHAPE0, hi), bins);
+    kiln_tensor *zero = number_like(x, 0), *one = number_like(x, 1), *last = number_like(x, (double)bins - 1);
+    kiln_tensor *outside = number_like(x, (double)bins);
     kiln_tensor *at = kiln_mul(kiln_sub(x, number_like(x, lo)), number_like(x, (double)bins / (hi - lo)));
-    at = kiln_clip(kiln_floor(at), number_like(x, 0), number_like(x, (double)bins - 1));
-    kiln_tensor *place = kiln_cast(kiln_where(kiln_isnan(x), number_like(x, 0), at), KILN_I64);
-    kiln_tensor *below = kiln_less(x, kiln_gather(edges, 0, place));
-    kiln_tensor *above = kiln_greater_equal(x, kiln_gather(edges, 0, kiln_add(place, one)));
-    place = kiln_where(below, kiln_sub(place, one), kiln_where(above, kiln_add(place, one), place));
-    kiln_tensor *last = kiln_scalar_int(bins - 1), *at_end = kiln_equal(x, kiln_select(edges, 0, bins));
+    at = kiln_clip(kiln_floor(at), zero, last);
+    kiln_tensor *next = kiln_add(at, one);
+    kiln_tensor *below = kiln_less(x, edges_at(&s, at, kiln_equal(at, outside)));
+    kiln_tensor *above = kiln_greater_equal(x, edges_at(&s, next, kiln_equal(next, outside)));
+    kiln_tensor *place = kiln_where(below, kiln_sub(at, one), kiln_where(above, next, at));
     place = kiln_where(kiln_logical_or(kiln_less(place, zero), kiln_isnan(x)), outside, place);
-    return kiln_where(at_end, last, place);
+    return kiln_cast(kiln_where(kiln_equal(x, s.hi), last, place), KILN_I64);
 }
 
 // The bin of each of x, a line, between edges. The last one has its upper edge, too; what lies outside, and NaN, goes
@@ -158,8 +176,7 @@ static kiln_tensor *in_bins(kiln_tensor *x, kiln_tensor *edges, const kiln_histo
     kiln_dtype dtype = kiln_tensor_dtype(x);
     bool by_division = kiln_is_capturing() && !o->edges && (dtype == KILN_F32 || dtype == KILN_F64) &&
                        division_is_near(dtype, o->lo, o->hi, bins);
-    kiln_tensor *places =
-        by_division ? places_by_division(x, edges, o->lo, o->hi, bins) : places_by_edges(x, edges, bins);
+    kiln_tensor *places = by_division ? places_by_division(x, o->lo, o->hi, bins) : places_by_edges(x, edges, bins);
     return along_part(counted(places, bins + 1, o->weights ? as_line(o->weights) : NULL), 0, 0, bins);
 }
 

@@ -167,6 +167,13 @@ static kiln_status cpu_launch(kiln_device *dev, const struct launch *l)
     return cpu_parallel(w.units, w.unit_cost, run_custom, &(struct custom_range){k->custom, l});
 }
 
+static uint64_t cpu_keep(kiln_device *dev, const struct launch *l, void *to)
+{
+    (void)dev;
+    const struct cpu_custom *custom = l->kernel < kernel_count ? code.kernels[l->kernel].custom : NULL;
+    return custom && !strcmp(custom->name, "matmul") ? code.isa->keep_matmul(l, to) : 0;
+}
+
 static kiln_status cpu_copy(kiln_device *dev, uint64_t dst, uint64_t src, uint64_t size_B,
                             const struct launch_facts *facts)
 {
@@ -236,4 +243,5 @@ const struct device_ops cpu_device_ops = {
     .load_compiled = cpu_load_compiled,
     .unload_compiled = cpu_unload_compiled,
     .launch_compiled = cpu_launch_compiled,
+    .keep = cpu_keep,
 };

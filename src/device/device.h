@@ -64,7 +64,11 @@ struct device_ops {
     kiln_status (*batch)(kiln_device *dev, bool begin);
     const struct gate_ops *gates;     // NULL: the host decides what is launched
     const struct record_ops *records; // NULL: each launch is made anew
-    bool forks;                       // works on in the child of a fork
+    // Of a launch that is to run many times with operand 1 as it is now: the bytes which that takes as the kernel reads
+    // it, 0 where it is read as it lies. Written to `to`, 64-byte aligned, unless it is NULL; launches that have it in
+    // .kept give the same bits. NULL: nothing is kept.
+    uint64_t (*keep)(kiln_device *dev, const struct launch *l, void *to);
+    bool forks; // works on in the child of a fork
 };
 
 struct heap; // device/heap.c
@@ -86,6 +90,7 @@ struct kiln_device {
     struct guarded guarded;
     uint64_t rng_seed, rng_offset;
     double marks_ns[KILN_MARKS];     // of the host's clock; 0: never set
+    uint64_t nothing;                // address of operands without elements, which kernels may read; 0: any will do
     uint64_t wait_limit_ns;          // of the host for it; 0: none
     double copy_B_per_s, flop_per_s; // at best; 0: not measured, see debug/profile_print.c
     atomic_ullong held_B;            // memory that recordings keep for temporaries, see program/records.c

@@ -337,7 +337,7 @@ static kiln_status take_piece(kiln_device *dev, struct block *out)
 
 kiln_status device_alloc(kiln_device *dev, uint64_t size_B, struct block *out)
 {
-    *out = (struct block){.size_B = size_B};
+    *out = (struct block){.size_B = size_B, .address = size_B ? 0 : dev->nothing};
     if (size_B == 0) return KILN_OK;
     if (size_B > (1ull << 46)) return exhausted(dev, size_B);
     struct heap *h = dev->heap;

@@ -272,8 +272,17 @@ int64_t fused_row_length(const struct fused_kernel *k)
     return n;
 }
 
+bool fused_is_nothing(const struct fused_kernel *k, const struct fused_access *a)
+{
+    for (int d = 0; d < k->n_dims; d++)
+        if (k->sizes[d] == 0 && a->strides[d] != 0) return true;
+    return false;
+}
+
 void fused_range(const struct fused_kernel *k, const struct fused_access *a, int64_t *lo_B, int64_t *hi_B)
 {
+    *lo_B = *hi_B = 0;
+    if (fused_is_nothing(k, a)) return;
     int64_t lo = a->offset, hi = a->offset, size_B = dtype_size_B[a->dtype];
     for (int d = 0; d < k->n_dims; d++) {
         int64_t reach = a->strides[d] * (k->sizes[d] - 1);

@@ -147,6 +147,8 @@ bool fused_stores_again(const struct fused_kernel *k, const struct fused_access 
 bool fused_may_lie_over(const struct fused_kernel *k, int output, uint32_t buffer);
 int64_t fused_points(const struct fused_kernel *k);     // of P
 int64_t fused_row_length(const struct fused_kernel *k); // of R; 1 without
+// Whether the access has no element, for a dimension along which it moves and which is empty.
+bool fused_is_nothing(const struct fused_kernel *k, const struct fused_access *a);
 // Bytes an access touches, relative to its element 0 (offset included): [lo, hi). Nothing for an access with n_args >
 // 0: then the caller has to count the whole buffer.
 void fused_range(const struct fused_kernel *k, const struct fused_access *a, int64_t *lo_B, int64_t *hi_B);

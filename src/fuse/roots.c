@@ -1,6 +1,7 @@
 // Decides which units become roots of kernels, what each root computes in passing, and in what order roots may run.
 #include "fuse/roots.h"
 #include "scalar/prim.h"
+#include <stdlib.h>
 #include <string.h>
 
 // A value with several readers is computed again by each if that takes at most so many steps an element and reads at
@@ -81,40 +82,44 @@ static bool may_inline(const struct roots *r, int32_t i, const struct weight *w)
 
 // --- closures ---
 
-static kiln_status make_closure(struct roots *r, int32_t root, int32_t *stack, int32_t *mark)
+static int by_number(const void *x, const void *y)
 {
-    int n = 0, n_stack = 0;
-    stack[n_stack++] = root;
+    const int32_t *a = x, *b = y;
+    return (*a > *b) - (*a < *b);
+}
+
+// `found`: room for all units; of those, which are few, `root` reaches some that lie far before it.
+static kiln_status make_closure(struct roots *r, int32_t root, int32_t *found, int32_t *mark)
+{
+    int n = 1;
+    found[0] = root;
     mark[root] = root + 1;
-    int32_t lowest = root;
-    while (n_stack > 0) {
-        int32_t i = stack[--n_stack];
-        const struct unit *u = &r->u->v.v[i];
-        n++;
-        if (i < lowest) lowest = i;
+    for (int at = 0; at < n; at++) {
+        const struct unit *u = &r->u->v.v[found[at]];
         for (int o = 0; o < u->n_in; o++) {
             int32_t maker = inlined_maker(r, &u->l.operands[o]);
             if (maker < 0 || mark[maker] == root + 1) continue;
             mark[maker] = root + 1;
-            stack[n_stack++] = maker;
+            found[n++] = maker;
         }
     }
     r->closure[root] = arena_alloc(r->arena, sizeof **r->closure * (size_t)n);
     if (!r->closure[root]) return error_pending;
-    for (int32_t i = lowest; i <= root; i++)
-        if (mark[i] == root + 1) r->closure[root][r->n_closure[root]++] = i;
+    if (n > 1) qsort(found, (size_t)n, sizeof *found, by_number);
+    memcpy(r->closure[root], found, sizeof *found * (size_t)n);
+    r->n_closure[root] = n;
     return KILN_OK;
 }
 
 static kiln_status make_closures(struct roots *r)
 {
     size_t n = r->u->v.n + 1;
-    int32_t *stack = arena_alloc(r->arena, sizeof *stack * n), *mark = arena_alloc(r->arena, sizeof *mark * n);
+    int32_t *found = arena_alloc(r->arena, sizeof *found * n), *mark = arena_alloc(r->arena, sizeof *mark * n);
     r->closure = arena_alloc(r->arena, sizeof *r->closure * n);
     r->n_closure = arena_alloc(r->arena, sizeof *r->n_closure * n);
-    if (!stack || !mark || !r->closure || !r->n_closure) return error_pending;
+    if (!found || !mark || !r->closure || !r->n_closure) return error_pending;
     for (int32_t i = 0; i < (int32_t)r->u->v.n; i++)
-        if (!r->inlined[i]) TRY(make_closure(r, i, stack, mark));
+        if (!r->inlined[i]) TRY(make_closure(r, i, found, mark));
     return KILN_OK;
 }
 

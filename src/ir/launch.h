@@ -52,6 +52,7 @@ struct launch {
     struct device_record *record;     // into which it goes, to be run later, see device/record.h; NULL: it runs
     const struct launch_facts *facts; // for profiles; NULL: not known
     const struct launch_after *after; // of a product on the host, see ir/launch_after.h; NULL: nothing
+    const void *kept;                 // operand 1 as the kernel reads it (device_ops.keep); NULL: as it lies
 };
 
 // The operands, dimensions and scalars that there are, not those that there might be.
@@ -67,6 +68,7 @@ static inline void launch_copy(struct launch *to, const struct launch *from)
     to->record = from->record;
     to->facts = from->facts;
     to->after = from->after;
+    to->kept = from->kept;
     memcpy(to->extent, from->extent, sizeof to->extent);
     memcpy(to->variant, from->variant, sizeof to->variant);
     for (int d = 0; d < from->rank; d++) to->sizes[d] = from->sizes[d];

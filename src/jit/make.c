@@ -391,7 +391,7 @@ static kiln_status run(struct entry *e, struct running *r, kiln_tensor *const *i
     TRY(status);
     TRY(leave_gradients(c, in, tensors, outputs, &r->onward));
     if (c->goes_on) TRY(onward_run(c, in, outputs, &r->onward));
-    TRY(captured_results(c, in, tensors, outputs, out));
+    TRY(captured_results(c, in, tensors, outputs, e->program && !r->call.node, out)); // a tape keeps the others as well
     return gradient_end(e, &r->call, &rng, in, tensors, outputs, out);
 }
 

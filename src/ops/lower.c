@@ -32,6 +32,7 @@ void launch_init(struct launch *l, struct lowering *lo, kernel_id k, int rank, c
     l->record = NULL;
     l->facts = NULL;
     l->after = NULL;
+    l->kept = NULL;
     l->extent[0] = l->extent[1] = l->extent[2] = 1;
     memset(l->variant, 0, sizeof l->variant);
     for (int i = 0; i < rank; i++) l->sizes[i] = sizes[i];

@@ -25,8 +25,10 @@ void bind_arguments(const struct program_call *r, const struct action *a, int en
 {
     const struct action_operand *o = a->operands + entry * a->n_operands;
     const struct jit_launch *l = &a->compiled[entry];
+    uint64_t nothing = r->p->dev->nothing;
     for (int i = 0; i < a->n_operands; i++, o++) {
-        room->addresses[i] = r->base[o->buffer] + (uint64_t)o->at_B;
+        bool empty = nothing && o->lo_B == o->hi_B;
+        room->addresses[i] = empty ? nothing : r->base[o->buffer] + (uint64_t)o->at_B;
         room->ranges[i] = (struct compiled_range){room->addresses[i], o->lo_B, o->hi_B, o->write};
     }
     for (int i = 0; i < l->n_scalars; i++)

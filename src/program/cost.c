@@ -8,6 +8,8 @@
 #include "program/region.h"
 #include "tensor/apply.h"
 
+#include <stdlib.h>
+
 static double trips_of(const struct ir_node *n)
 {
     if (n->op != &op_instances[OP_loop]) return 1;
@@ -100,14 +102,17 @@ static int region_kernels(const struct program_region *r)
     return n;
 }
 
-int cost_kernels(const struct program *p)
+static int by_address(const void *x, const void *y)
+{
+    uintptr_t a = (uintptr_t) * (void *const *)x, b = (uintptr_t) * (void *const *)y;
+    return (a > b) - (a < b);
+}
+
+int cost_kernels(struct program *p)
 {
     int n = 0;
-    for (int i = 0; i < p->n_kernels; i++) {
-        bool again = false;
-        for (int k = 0; k < i && !again; k++) again = p->kernels[k] == p->kernels[i];
-        n += p->kernels[i] && !again;
-    }
+    if (p->n_kernels > 1) qsort(p->kernels, (size_t)p->n_kernels, sizeof(struct jit_kernel *), by_address);
+    for (int i = 0; i < p->n_kernels; i++) n += p->kernels[i] && (!i || p->kernels[i] != p->kernels[i - 1]);
     for (int i = 0; i < p->n_actions; i++)
         if (p->actions[i].region) n += region_kernels(p->actions[i].region);
     return n;

@@ -261,7 +261,8 @@ static kiln_status place_planned(struct program_maker *m, const struct room *r)
     struct program *p = m->p;
     size_t n = m->units.buffers.n;
     for (size_t i = 0; i < n; i++)
-        if (p->places[i].kind == PLACE_ARENA) p->places[i].offset_B = r->plan.offset_B[i];
+        if (p->places[i].kind == PLACE_ARENA)
+            p->places[i].offset_B = r->plan.offset_B[i] == PLAN_NOWHERE ? 0 : r->plan.offset_B[i];
     for (size_t i = 0; i < m->actions.n; i++)
         if (!(r->buffers[n + i].flags & PLAN_INPUT)) m->actions.v[i].workspace_at_B = r->plan.offset_B[n + i];
     p->arena_B = p->facts.arena_B = r->plan.total_B;

@@ -94,7 +94,9 @@ static bool *find_separate(struct arena *a, const struct kiln_graph *before, con
     bool *separate = arena_alloc(a, n + 1);
     int32_t *memory_was = arena_alloc(a, sizeof *memory_was * (n + 1)),
             *memory_is = arena_alloc(a, sizeof *memory_is * (n + 1));
-    if (!separate || !memory_was || !memory_is) return NULL;
+    int32_t *earlier = arena_alloc(a, sizeof *earlier * (n + 1)); // of one memory, plus one
+    int32_t *last_in = arena_alloc(a, sizeof *last_in * (after->values.n + 1));
+    if (!separate || !memory_was || !memory_is || !earlier || !last_in) return NULL;
     for (size_t i = 0; i < n; i++) {
         memory_was[i] = ir_memory_of(before, before->outputs.v[i].value);
         memory_is[i] = ir_memory_of(after, after->outputs.v[i].value);
@@ -105,11 +107,13 @@ static bool *find_separate(struct arena *a, const struct kiln_graph *before, con
         separate[i] = is_given(after, is) && !is_given(before, was);
         separate[i] |=
             ir_may_repeat(after, after->outputs.v[i].value) && !ir_may_repeat(before, before->outputs.v[i].value);
-        for (size_t k = 0; k < i && !separate[i]; k++) {
+        earlier[i] = last_in[is];
+        last_in[is] = (int32_t)i + 1;
+        for (int32_t k = earlier[i] - 1; k >= 0 && !separate[i]; k = earlier[k] - 1) {
             // A view by its op may be a copy: of two values that have become one, each had its own.
             bool one = before->outputs.v[k].value != before->outputs.v[i].value &&
                        after->outputs.v[k].value == after->outputs.v[i].value;
-            separate[i] = before->outputs.v[k].target < 0 && memory_is[k] == is && (one || memory_was[k] != was);
+            separate[i] = one || memory_was[k] != was;
         }
     }
     return separate;

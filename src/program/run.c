@@ -309,7 +309,7 @@ static kiln_status run_in(struct running *x, struct program_argument *args, kiln
         TRY(device_alloc(p->dev, p->arena_B, &x->arena));
         x->has_arena = true;
     }
-    r->arena = x->arena.address;
+    r->arena = x->arena.address ? x->arena.address : p->dev->nothing;
     find_arguments(r, args);
     bind_bases(r);
     TRY(run_actions(x));

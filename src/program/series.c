@@ -1,6 +1,7 @@
 // Loops over launches that are laid out before the first trip.
 #include "program/series.h"
 #include "program/series_code.h"
+#include "program/series_keep.h"
 #include "device/profile.h"
 #include "program/bind.h"
 #include "tensor/flow.h"
@@ -178,7 +179,10 @@ kiln_status program_series_run(const struct program_series *s, struct arena *mem
     TRY(lay(&s->body, s->arena, memory, &body));
     TRY(lay(&s->cond, s->arena, memory, &cond));
     *ended = false;
+    struct kept_factors kept;
+    series_keep_factors(s, &cond, &body, &kept);
     kiln_status status = run_all(s, &cond, &body, memory, &trip, ended);
+    series_drop_kept(&kept);
     int64_t conds = cond.n ? trip - s->first + (*ended || status != KILN_OK) : 0;
     device_count_launches(s->body.p->dev, (uint64_t)((trip - s->first) * body.launches + conds * cond.launches));
     *trips = trip;

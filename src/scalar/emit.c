@@ -33,13 +33,58 @@ static const char glsl_prelude[] =
     "    umulExtended(uint(a), uint(b), high, low);\n"
     "    return int(high);\n"
     "}\n"
+    // By words: of a choice by the same comparison drivers make one of their own, of more than twice the length.
+    "int64_t scalar_choose(bool first, int64_t a, int64_t b)\n"
+    "{\n"
+    "    ivec2 x = unpackInt2x32(a), y = unpackInt2x32(b);\n"
+    "    return packInt2x32(ivec2(first ? x.x : y.x, first ? x.y : y.y));\n"
+    "}\n"
+    "int64_t scalar_max(int64_t a, int64_t b) { return scalar_choose(a > b, a, b); }\n"
+    "int64_t scalar_min(int64_t a, int64_t b) { return scalar_choose(a < b, a, b); }\n"
+    "int scalar_div(int a, int b)\n"
+    "{\n"
+    "    int q = int(uint(max(a, -a)) / max(uint(max(b, -b)), 1u)), sign = (a ^ b) >> 31;\n"
+    "    return b == 0 ? 0 : (q ^ sign) - sign;\n"
+    "}\n"
+    // High half of a product.
+    "uint64_t scalar_high(uint64_t a, uint64_t b)\n"
+    "{\n"
+    "    uvec2 x = unpackUint2x32(a), y = unpackUint2x32(b);\n"
+    "    uint carry = unpackUint2x32(uint64_t(x.x) * uint64_t(y.x)).y;\n"
+    "    uvec2 middle = unpackUint2x32(uint64_t(x.y) * uint64_t(y.x) + uint64_t(carry));\n"
+    "    carry = unpackUint2x32(uint64_t(x.x) * uint64_t(y.y) + uint64_t(middle.x)).y;\n"
+    "    return uint64_t(x.y) * uint64_t(y.y) + uint64_t(middle.y) + uint64_t(carry);\n"
+    "}\n"
+    // Of 64 bits. The reciprocal begins as 2^64 (1 - 2^-20) / b in f32, which is below the true one by at most 2^-19 of
+    // it and by 1 for what is cut off. A step of Newton squares the relative error, and cuts off less than 1 again.
+    // After two, less than 2 is missing: so much may the quotient lack. Drivers go through 64 steps of a bit each.
+    "int64_t scalar_div(int64_t a, int64_t b)\n"
+    "{\n"
+    "    int64_t sign_a = a >> 63, sign_b = b >> 63, sign = sign_a ^ sign_b;\n"
+    "    uint64_t x = uint64_t((a ^ sign_a) - sign_a), y = uint64_t((b ^ sign_b) - sign_b);\n"
+    "    uvec2 words = unpackUint2x32(y);\n"
+    "    float first = 18446726481523507200.0 / (float(words.y) * 4294967296.0 + float(words.x));\n"
+    "    float high = trunc(first * (1.0 / 4294967296.0));\n"
+    "    uint64_t r = packUint2x32(uvec2(uint(first - high * 4294967296.0), uint(high)));\n"
+    "    r += scalar_high(r, (0ul - y) * r);\n"
+    "    r += scalar_high(r, (0ul - y) * r);\n"
+    "    uint64_t q = scalar_high(x, r), rest = x - q * y;\n"
+    "    bool more = rest >= y;\n"
+    "    q = more ? q + 1ul : q;\n"
+    "    rest = more ? rest - y : rest;\n"
+    "    q = rest >= y ? q + 1ul : q;\n"
+    "    return b == 0l ? 0l : (int64_t(q) ^ sign) - sign;\n"
+    "}\n"
     "#ifdef USES_F64\n"
+    // Above 2^52 all doubles are whole; below, a sum with it has no room for more.
     "double scalar_rint(double a)\n"
     "{\n"
-    "    double whole = floor(abs(a)), rest = abs(a) - whole, middle = whole * 0.5lf;\n"
-    "    bool up = rest > 0.5lf || (rest == 0.5lf && floor(middle) != middle);\n"
-    "    int64_t bits = doubleBitsToInt64(up ? whole + 1.0lf : whole);\n"
-    "    return int64BitsToDouble(bits | (doubleBitsToInt64(a) & (-9223372036854775807l - 1l)));\n"
+    "    uvec2 words = unpackDouble2x32(a);\n"
+    "    uint high = words.y & 0x7fffffffu;\n"
+    "    double to_whole = packDouble2x32(uvec2(0u, high < 0x43300000u ? 0x43300000u : 0u));\n"
+    "    precise double sum = packDouble2x32(uvec2(words.x, high)) + to_whole, whole = sum - to_whole;\n"
+    "    uvec2 result = unpackDouble2x32(whole);\n"
+    "    return packDouble2x32(uvec2(result.x, result.y | (words.y & 0x80000000u)));\n"
     "}\n"
     "#endif\n";
 
@@ -209,7 +254,7 @@ static void add_value(struct str *s, const struct scalar_dag *d, const struct sc
     } else if (n->kind == SCALAR_PRIM && n->n_args) {
         enum scalar_class key = d->nodes[n->arg[prim_key_arg(n->code)]].cls;
         const struct scalar_node *count = n->n_args == 2 ? &d->nodes[n->arg[1]] : NULL;
-        add_spelling(s, e->target, d, n, prim_text(n->code, key, e->target, count));
+        add_spelling(s, e->target, d, n, e->text ? e->text(n->code) : prim_text(n->code, key, e->target, count));
     } else {
         e->leaf(s, d, i, e->user);
     }
@@ -220,7 +265,7 @@ static void add_declaration(struct str *s, const struct scalar_dag *d, const str
     enum scalar_class cls = d->nodes[i].cls;
     bool precise = e->target == TARGET_GLSL && (cls == CLASS_F32 || cls == CLASS_F64);
     str_addf(s, "%s%s%s t%d = ", e->indent ? e->indent : "", precise ? "precise " : "",
-             scalar_class_type(e->target, cls), i);
+             e->type ? e->type : scalar_class_type(e->target, cls), i);
 }
 
 static void add_statement(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e, int i)

@@ -121,6 +121,9 @@ struct scalar_emit {
     // node i does not leave one. read[i] != 0: more than nodes read node i (may be NULL: only the root).
     uint8_t *within;
     const uint8_t *read;
+    // Not NULL: names have this type whatever their class, and this spells primitives, in a, b, c.
+    const char *type;
+    const char *(*text)(uint16_t prim);
 };
 void scalar_emit(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e);
 // How an expression refers to a node after scalar_emit: its name, or the literal of a constant (constants get no name,

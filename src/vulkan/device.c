@@ -197,6 +197,7 @@ static kiln_status open_parts(struct vk_device *vk, const char *spec)
     TRY(vk_ring_init(vk, &vk->upload, UPLOAD_RING_B, VK_MEMORY_UPLOAD));
     TRY(vk_ring_init(vk, &vk->download, vk->shared_memory ? 1u << 16 : DOWNLOAD_RING_B, VK_MEMORY_DOWNLOAD));
     TRY(vk_ring_init(vk, &vk->arguments, ARGUMENT_RING_B, VK_MEMORY_UPLOAD));
+    vk->owner->nothing = vk->arguments.buffer.address;
     TRY(vk_pipelines_init(vk));
     vk_tiles_load(vk);
     return KILN_OK;

@@ -33,16 +33,25 @@ static uint32_t count_words(const struct launch *l, const struct plan *p)
            (p->form.phase ? 3u : 0u);
 }
 
-static uint32_t pack_words(const struct launch *l, const struct plan *p, uint32_t *words)
+// An operand without elements, which drivers read all the same, ahead of the test that there is none.
+static bool is_nothing(const struct launch_operand *o)
+{
+    return !(o->flags & OPERAND_IMMEDIATE) && o->range_lo_B == o->range_hi_B;
+}
+
+static uint32_t pack_words(const struct vk_device *vk, const struct launch *l, const struct plan *p, uint32_t *words)
 {
     uint32_t n = 0;
     for (int i = 0; i < l->n_operands; i++) {
-        words[n++] = (uint32_t)l->operands[i].address;
-        words[n++] = (uint32_t)(l->operands[i].address >> 32);
+        const struct launch_operand *o = &l->operands[i];
+        uint64_t address = is_nothing(o) ? vk->owner->nothing : o->address;
+        words[n++] = (uint32_t)address;
+        words[n++] = (uint32_t)(address >> 32);
     }
     for (int d = 0; d < l->rank; d++) words[n++] = (uint32_t)l->sizes[d];
     for (int i = 0; i < l->n_operands; i++) {
-        for (int d = 0; d < l->rank; d++) words[n++] = (uint32_t)l->operands[i].strides[d];
+        bool still = is_nothing(&l->operands[i]);
+        for (int d = 0; d < l->rank; d++) words[n++] = still ? 0 : (uint32_t)l->operands[i].strides[d];
     }
     for (int i = 0; i < l->n_scalars; i++) {
         words[n++] = (uint32_t)l->scalars[i];
@@ -186,7 +195,7 @@ kiln_status vk_record(struct vk_device *vk, const struct vk_dispatch *d)
 
 static kiln_status dispatch(struct vk_device *vk, const struct launch *l, struct plan *p)
 {
-    uint32_t words[MAX_WORDS], n_words = pack_words(l, p, words);
+    uint32_t words[MAX_WORDS], n_words = pack_words(vk, l, p, words);
     p->form.kernel = l->kernel;
     p->form.rank = l->rank;
     p->form.n_reduce = l->n_reduce;
@@ -235,20 +244,39 @@ static struct tile pick_tile(const struct vk_device *vk, const struct launch *l,
 
 // --- pointwise ---
 
-// Whether four neighbours along the innermost dimension are one access for every operand; *splat gets those that
-// stand still.
-static bool can_widen(const struct launch *l, uint32_t *splat)
+// Whether n neighbours along the innermost dimension are one access for every operand; *splat gets those that stand
+// still.
+static bool can_widen(const struct launch *l, uint32_t n, uint32_t *splat)
 {
     int inner = l->rank - 1;
-    return inner >= 0 && (inner == 0 || l->sizes[inner] % 4 == 0) && vk_operands_widen(l, splat);
+    return inner >= 0 && (inner == 0 || l->sizes[inner] % n == 0) && vk_operands_widen(l, n, splat);
+}
+
+// A kernel of the catalogue that computes bools of bools computes four as a word.
+static bool packs_bools(const struct launch *l)
+{
+    const struct kernel_info *info = kernel_info(l->kernel);
+    if (info->cls != CLASS_BOOL || user_kernel(l->kernel)) return false;
+    for (int i = 0; i < l->n_operands; i++)
+        if (info->in_cls[i] != CLASS_BOOL || l->operands[i].dtype != KILN_BOOL) return false;
+    return true;
+}
+
+// Short launches gain nothing from wide accesses, and one form less is one pipeline less to make.
+static uint32_t neighbours(const struct launch *l, uint64_t count, uint32_t *splat)
+{
+    if (count >= WIDE_POINTS) {
+        if (packs_bools(l) && can_widen(l, 16, splat)) return 16;
+        if (can_widen(l, 4, splat)) return 4;
+    }
+    *splat = 0;
+    return 1;
 }
 
 static kiln_status launch_pointwise(struct vk_device *vk, const struct launch *l, uint64_t count)
 {
     struct plan p = {.work = count};
-    // Short launches gain nothing from wide accesses, and one form less is one pipeline less to make.
-    p.form.wide = count >= WIDE_POINTS && can_widen(l, &p.splat) ? 4 : 1;
-    if (p.form.wide == 1) p.splat = 0;
+    p.form.wide = neighbours(l, count, &p.splat);
     p.form.narrow = vk_operands_are_narrow(l);
     struct tile_work w = {TILE_POINT, kernel_info(l->kernel)->cls, {count, p.form.wide, 1}};
     struct tile t = pick_tile(vk, l, &w);
@@ -295,7 +323,8 @@ static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64
     p->form.narrow = vk_operands_are_narrow(l);
     // What reads nothing is computed at length, and gains nothing from four at a time.
     p->form.each =
-        p->form.wide && l->n_operands > 1 && l->sizes[l->rank - 1] % 4 == 0 && vk_operands_widen(l, &p->splat) ? 4 : 1;
+        p->form.wide && l->n_operands > 1 && l->sizes[l->rank - 1] % 4 == 0 && vk_operands_widen(l, 4, &p->splat) ? 4
+                                                                                                                  : 1;
     if (p->form.each == 1) p->splat = 0;
 }
 
@@ -422,7 +451,7 @@ static int dimension_to_cut(const struct vk_device *vk, const struct launch *l, 
     }
     if (points < vk->max_points || n_dims == 0) return -1;
     *piece = (int64_t)ceil_div((uint64_t)l->sizes[longest], ceil_div(points, vk->max_points / 2));
-    *piece -= *piece > 4 ? *piece % 4 : 0; // keeps four neighbours in one piece
+    *piece -= *piece > 16 ? *piece % 16 : 0; // keeps neighbours in one piece
     return longest;
 }
 

@@ -38,13 +38,13 @@ bool vk_ranges_are_narrow(const struct launch *l)
     return true;
 }
 
-// Whether four neighbours that begin at a multiple of four along dimension `fast` are one aligned access.
-static bool takes_fours(const struct launch *l, const struct launch_operand *o, int fast)
+// Whether n neighbours that begin at a multiple of n along dimension `fast` are one aligned access.
+static bool takes(uint32_t n, const struct launch *l, const struct launch_operand *o, int fast)
 {
-    unsigned four_B = dtype_size_B[o->dtype] * 4u;
-    if (o->address % (four_B < 16 ? four_B : 16)) return false;
+    unsigned size_B = dtype_size_B[o->dtype] * n;
+    if (o->address % (size_B < 16 ? size_B : 16)) return false;
     for (int d = 0; d < l->rank; d++)
-        if (d != fast && o->strides[d] % 4) return false;
+        if (d != fast && o->strides[d] % (int64_t)n) return false;
     return true;
 }
 
@@ -60,7 +60,7 @@ uint32_t vk_product_operands(const struct launch *l)
         int fast = goes_along ? along[i] : across[i];
         bool dense = o->strides[fast] == 1;
         uint32_t of = (goes_along ? ALONG : 0u) | (dense ? DENSE : 0u) | (is_narrow(l, o, l->rank - 3) ? NEAR : 0u);
-        if (dense && (i < 2 || goes_along) && takes_fours(l, o, fast)) of |= FOUR;
+        if (dense && (i < 2 || goes_along) && takes(4, l, o, fast)) of |= FOUR;
         bits |= of << (BITS * i);
     }
     return bits;
@@ -71,7 +71,7 @@ bool vk_product_is_even(const struct launch *l, uint32_t tile, uint32_t depth)
     return l->sizes[l->rank - 3] % tile == 0 && l->sizes[l->rank - 2] % tile == 0 && l->sizes[l->rank - 1] % depth == 0;
 }
 
-// --- four neighbours along the innermost dimension
+// --- neighbours along the innermost dimension
 
 uint32_t vk_operands_fours(const struct launch *l)
 {
@@ -79,12 +79,12 @@ uint32_t vk_operands_fours(const struct launch *l)
     for (int i = 0; i < l->n_operands; i++) {
         const struct launch_operand *o = &l->operands[i];
         bool dense = !(o->flags & OPERAND_IMMEDIATE) && o->strides[l->rank - 1] == 1;
-        if (dense && takes_fours(l, o, l->rank - 1)) bits |= 1u << i;
+        if (dense && takes(4, l, o, l->rank - 1)) bits |= 1u << i;
     }
     return bits;
 }
 
-bool vk_operands_widen(const struct launch *l, uint32_t *splat)
+bool vk_operands_widen(const struct launch *l, uint32_t n, uint32_t *splat)
 {
     int inner = l->rank - 1;
     *splat = 0;
@@ -96,7 +96,7 @@ bool vk_operands_widen(const struct launch *l, uint32_t *splat)
             *splat |= 1u << i;
             continue;
         }
-        if (o->strides[inner] != 1 || !takes_fours(l, o, inner)) return false;
+        if (o->strides[inner] != 1 || !takes(n, l, o, inner)) return false;
     }
     return true;
 }

@@ -55,6 +55,13 @@ static void probe_features(struct vk_instance *i, struct vk_physical *p)
     }
 }
 
+static struct spirv_widths widths_kept(const VkPhysicalDeviceFloatControlsProperties *p)
+{
+    return (struct spirv_widths){.f16 = p->shaderSignedZeroInfNanPreserveFloat16,
+                                 .f32 = p->shaderSignedZeroInfNanPreserveFloat32,
+                                 .f64 = p->shaderSignedZeroInfNanPreserveFloat64};
+}
+
 static void probe(struct vk_instance *i, VkPhysicalDevice handle, struct vk_physical *p)
 {
     *p = (struct vk_physical){.handle = handle};
@@ -77,12 +84,15 @@ static void probe(struct vk_instance *i, VkPhysicalDevice handle, struct vk_phys
                                                    .pNext = &id};
     VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES,
                                                .pNext = &subgroup};
+    VkPhysicalDeviceFloatControlsProperties floats = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES, .pNext = &driver};
     VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-                                              .pNext = &driver};
+                                              .pNext = &floats};
     i->fn.vkGetPhysicalDeviceProperties2(handle, &properties);
     p->subgroup_size = subgroup.subgroupSize;
     p->shuffle = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
                  (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
+    p->keeps_numbers = widths_kept(&floats);
     memcpy(p->driver_uuid, id.driverUUID, sizeof p->driver_uuid);
     memcpy(p->device_uuid, id.deviceUUID, sizeof p->device_uuid);
     snprintf(p->driver, sizeof p->driver, "%.60s %.100s", driver.driverName, driver.driverInfo);

@@ -118,13 +118,23 @@ static void specialise_key(struct specialisation *s, const struct vk_pipeline_ke
     }
 }
 
+static kiln_status create_module(struct vk_device *vk, const uint32_t *words, size_t n_words, VkShaderModule *out)
+{
+    struct spirv kept;
+    TRY(spirv_keep_numbers(words, n_words, &vk->physical.keeps_numbers, &kept));
+    VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                     .codeSize = (kept.words ? kept.n_words : n_words) * 4,
+                                     .pCode = kept.words ? kept.words : words};
+    VkResult r = vk->fn.vkCreateShaderModule(vk->device, &info, NULL, out);
+    free(kept.words);
+    return r < 0 ? vk_failed(vk, r, "vkCreateShaderModule") : KILN_OK;
+}
+
 kiln_status vk_pipeline_create(struct vk_device *vk, const uint32_t *words, size_t n_words,
                                const VkSpecializationInfo *constants, VkPipeline *out)
 {
-    VkShaderModuleCreateInfo module_info = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = n_words * 4, .pCode = words};
     VkShaderModule module;
-    VK_CREATE(vk, vkCreateShaderModule, &module_info, &module);
+    TRY(create_module(vk, words, n_words, &module));
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,

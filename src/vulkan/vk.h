@@ -3,6 +3,7 @@
 #pragma once
 #include "device/device.h"
 #include "ir/tile.h"
+#include "spirv/spirv.h"
 #include "vulkan/functions.h"
 #include "vulkan/modules.h"
 
@@ -49,6 +50,7 @@ struct vk_physical {
     uint64_t memory_B;            // of the device-local heaps
     bool software, integrated;
     bool f64;
+    struct spirv_widths keeps_numbers;
     bool sync2_extension; // 1.2: synchronization2 comes from the extension
     char missing[160];    // names of required features that are absent; "" when the device fits
 };
@@ -375,9 +377,9 @@ bool vk_operands_are_narrow(const struct launch *l); // no offset is negative; i
 bool vk_ranges_are_narrow(const struct launch *l);   // the same of all that the launch may touch
 uint32_t vk_operands_fours(
     const struct launch *l); // a bit an operand: four neighbours in the innermost dimension are one access
-// Whether four neighbours along the innermost dimension are one aligned access of each operand; *splat gets those that
+// Whether n neighbours along the innermost dimension are one aligned access of each operand; *splat gets those that
 // stand still.
-bool vk_operands_widen(const struct launch *l, uint32_t *splat);
+bool vk_operands_widen(const struct launch *l, uint32_t n, uint32_t *splat);
 kiln_status vk_dispatch_group(struct vk_device *vk, const struct launch *l); // one workgroup of a kernel by hand
 // Before its hazards: a batch is open, and what the launch needs there beside it is in place. `indirect`: its words lie
 // in memory, and it gets `pushed`, their address, instead.

@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "base/build_id.h"
 #include "base/caller.h"
+#include "base/chains.h"
 #include "base/debug.h"
 #include "base/float16.h"
 #include "base/hash.h"
@@ -275,6 +276,33 @@ static void vec_grows(void **state)
     vec_free(&list);
 }
 
+// Lists by address against a plain array of (key, number).
+static void chains_list_in_order(void **state)
+{
+    enum { KEYS = 300, NUMBERS = 4000 };
+    static char keys[KEYS];
+    static int key_of[NUMBERS];
+    struct chains c = {0};
+    assert_int_equal(chains_first(&c, keys), -1);
+    for (int i = 0; i < NUMBERS; i++) {
+        key_of[i] = (i * 7919 + i / 3) % KEYS;
+        if (key_of[i] % 10 == 0) key_of[i] = -1; // in no list
+        assert_int_equal(chains_add(&c, key_of[i] < 0 ? NULL : &keys[key_of[i]], i), KILN_OK);
+    }
+    for (int k = 0; k < KEYS; k++) {
+        int at = chains_first(&c, &keys[k]);
+        for (int i = 0; i < NUMBERS; i++) {
+            if (key_of[i] != k) continue;
+            assert_int_equal(at, i);
+            at = chains_next(&c, at);
+        }
+        assert_int_equal(at, -1);
+    }
+    assert_int_equal(chains_first(&c, NULL), -1);
+    chains_finish(&c);
+    assert_int_equal(chains_first(&c, &keys[1]), -1);
+}
+
 // --- hash
 
 static void hash_tells_apart(void **state)
@@ -403,6 +431,7 @@ int main(void)
         cmocka_unit_test(str_grows),
         cmocka_unit_test_teardown(str_failure_is_sticky, clear_error),
         cmocka_unit_test_teardown(vec_grows, clear_error),
+        cmocka_unit_test(chains_list_in_order),
         cmocka_unit_test(hash_tells_apart),
         cmocka_unit_test(hash_spreads),
         cmocka_unit_test(builds_have_ids),

@@ -276,6 +276,10 @@ static const struct {
     {{1, 2, 9, 75}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false}}, // rows of several vectors, and a rest
     {{1, 2, 11, 79}, {{3, 5}, {2, 2}, {1, 2}, {1, 1}, 1, false, true}},
     {{1, 1, 12, 90}, {{2, 3}, {3, 3}, {1, 1}, {2, 2}, 1, true, false}},
+    {{2, 2, 57, 33}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, false, false}}, // as many rows as are done at a time, and more
+    {{1, 2, 20, 35}, {{5, 5}, {2, 2}, {3, 4}, {2, 2}, 1, false, false}},
+    {{1, 1, 19, 66}, {{4, 4}, {4, 4}, {0, 1}, {1, 1}, 1, true, false}},
+    {{1, 1, 9, 31}, {{1, 3}, {1, 2}, {0, 1}, {1, 1}, 1, false, false}},
 };
 enum { POOL_CASES = sizeof pool_cases / sizeof pool_cases[0] };
 

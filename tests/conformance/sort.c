@@ -122,6 +122,28 @@ static void order(const char *op, enum order what)
         }
 }
 
+// Few places, by a bound: of rows with many ties, of rows of one value, of rows that are all NaN.
+static void few_of_long_rows(const char *op)
+{
+    static const struct {
+        int64_t length, k;
+    } sizes[] = {{16, 1}, {47, 2}, {160, 10}, {1024, 10}, {1027, 17}, {2500, 150}, {4111, 256}};
+    static const int dtypes[] = {KILN_F32, KILN_I32, KILN_F16, KILN_U8, KILN_F64};
+    for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++)
+        for (int d = 0; d < (int)(sizeof dtypes / sizeof dtypes[0]); d++)
+            for (int descending = 0; descending < 2; descending++) {
+                struct host x = host_new(dtypes[d], 2, (const int64_t[]){4, sizes[i].length});
+                host_fill(&x, &structured_random, is_float(dtypes[d]) ? -900 : 0, 100);
+                for (int64_t k = 0; k < sizes[i].length; k++) {
+                    x.v[sizes[i].length + k] = rintl(x.v[sizes[i].length + k] / 50);
+                    x.v[2 * sizes[i].length + k] = 3;
+                    if (is_float(dtypes[d])) x.v[3 * sizes[i].length + k] = k % 29 == 7 ? -0.0L : NAN;
+                }
+                order_case(op, TOPK, &x, 2, (enum host_layout)(i % LAYOUT_EXPANDED), descending, sizes[i].k);
+                host_free(&x);
+            }
+}
+
 void conform_sort(const char *op)
 {
     kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)), *v, *p;
@@ -142,6 +164,7 @@ void conform_topk(const char *op)
 {
     kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)), *v, *p;
     order(op, TOPK);
+    few_of_long_rows(op);
     record.cases++;
     kiln_topk(m, 4, 1, true, &v, &p);
     if (!kiln_error()) record_mistake("topk gives 4 of 3");
@@ -186,6 +209,51 @@ static void search_case(const char *op, int dtype, enum host_layout layout, int6
     host_free(&want);
 }
 
+static int64_t place_of(const struct host *line, long double v, bool right)
+{
+    int64_t low = 0, high = line->n;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (comes_before(line->v[middle], v, right))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// A long line: of numbers that crowd, with ties, NaN at the end, infinite ends and what lies outside.
+static void search_long(const char *op, int dtype, int64_t length, int64_t count, int kind)
+{
+    struct host line, values;
+    random_tensor(&line, dtype, 1, &length, LAYOUT_CONTIGUOUS, -9, 9);
+    random_tensor(&values, dtype, 1, &count, LAYOUT_CONTIGUOUS, -11, 11);
+    for (int64_t i = 0; i < length; i++) {
+        long double v = line.v[i];
+        line.v[i] = kind == 1                                               ? rintl(v)
+                    : kind == 2 && (dtype == KILN_F32 || dtype == KILN_F64) ? (long double)(float)(v * v * v * v * v)
+                                                                            : v;
+        if (is_float(dtype) && i < 20) line.v[i] = NAN;
+        if (is_float(dtype) && kind == 3 && i < 40) line.v[i] = i % 2 ? INFINITY : -INFINITY;
+        if (kind == 4) line.v[i] = 3;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (i % 3 == 0) values.v[i] = line.v[random_below(&structured_random, length)];
+        if (is_float(dtype) && i % 1000 == 7) values.v[i] = i % 2000 == 7 ? INFINITY : -INFINITY;
+        if (is_float(dtype) && i % 1000 == 500) values.v[i] = NAN;
+    }
+    qsort(line.v, (size_t)length, sizeof line.v[0], by_value);
+    kiln_tensor *x = host_tensor(suite.dev, &line, LAYOUT_CONTIGUOUS), *v = host_tensor(suite.dev, &values, kind % 2);
+    for (int right = 0; right < 2; right++) {
+        struct host want = host_new(KILN_I64, 1, &count);
+        for (int64_t i = 0; i < count; i++) want.v[i] = place_of(&line, values.v[i], right);
+        check_equal(kiln_searchsorted(x, v, right), &want, case_text(op, &values, LAYOUT_CONTIGUOUS, "long"));
+        host_free(&want);
+    }
+    host_free(&line);
+    host_free(&values);
+}
+
 void conform_searchsorted(const char *op)
 {
     static const int64_t lengths[] = {1, 2, 33, 100};
@@ -193,6 +261,11 @@ void conform_searchsorted(const char *op)
         for (int l = 0; l < LAYOUT_COUNT; l++)
             for (int i = 0; i < 8; i++)
                 if (!thinned(d + l + i, 4)) search_case(op, d, (enum host_layout)l, lengths[i / 2], i % 2, (d + l) % 2);
+    for (int kind = 0; kind < 5; kind++) {
+        search_long(op, KILN_F32, 4096 + kind, 5003, kind);
+        search_long(op, kind % 2 ? KILN_F64 : KILN_I32, 5001 - kind, 2999, kind);
+        search_long(op, kind % 2 ? KILN_I64 : KILN_F16, 4999, 2000 + kind, kind);
+    }
     kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)),
                 *v = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3, 3));
     if (kiln_searchsorted(m, v, false)) record_mistake("searchsorted takes lines for other rows");

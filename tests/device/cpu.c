@@ -526,9 +526,29 @@ static void null_device_checks(void **state)
     kiln_device_close(&null);
 }
 
+// A kernel that leaves registers of MMX in use makes NaN of the next long double.
+static void long_doubles(void **state)
+{
+    static const kiln_dtype dtypes[] = {KILN_BOOL, KILN_I8, KILN_I32, KILN_I64, KILN_F32, KILN_F64};
+    volatile long double one = 1;
+    int32_t x[600];
+    for (int i = 0; i < 600; i++) x[i] = i * 7 % 599;
+    kiln_scope *scope = kiln_scope_begin();
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        kiln_tensor *t = kiln_cast(kiln_from_data(dev, KILN_I32, KILN_SHAPE(2, 300), x), dtypes[i]);
+        kiln_tensor *most = kiln_argmax(t, KILN_REDUCE(.axes = KILN_AXES(1))),
+                    *fewest = kiln_argmin(t, KILN_REDUCE(.axes = KILN_AXES(1)));
+        assert_non_null(most);
+        assert_non_null(fewest);
+        assert_true(one + one == 2);
+    }
+    kiln_scope_end(&scope);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_doubles),
         cmocka_unit_test(small_pointwise),
         cmocka_unit_test(pointwise_layouts),
         cmocka_unit_test(short_inner_dimension),

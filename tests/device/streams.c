@@ -1,6 +1,7 @@
 // Results of launches that touch more than caches hold, which go past them by whole lines: rows that begin anywhere in
 // a line, eagerly and captured, read at once by another op; and in place, where they do not.
 #include "device/cpu_fixture.h"
+#include <string.h>
 
 enum { ROWS = 3001, COLUMNS = 3001 };
 
@@ -48,8 +49,37 @@ static void test_rows(void **state)
     free(bytes);
 }
 
+// Running sums along and across rows; all of them are whole numbers below 2^24.
+static void test_sums(void **state)
+{
+    float *got = malloc(sizeof *got * ROWS * COLUMNS), *sums = calloc(COLUMNS, sizeof *sums);
+    assert_non_null(got);
+    assert_non_null(sums);
+    for (int64_t i = 0; i < (int64_t)ROWS * COLUMNS; i++) got[i] = element(i / COLUMNS, i % COLUMNS);
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *x = kiln_from_data(dev, KILN_F32, KILN_SHAPE(ROWS, COLUMNS), got);
+    for (int axis = 0; axis < 2; axis++) {
+        memset(got, 0xff, sizeof *got * ROWS * COLUMNS);
+        assert_int_equal(kiln_read(kiln_cumsum(x, axis), got, sizeof *got * ROWS * COLUMNS), KILN_OK);
+        memset(sums, 0, sizeof *sums * COLUMNS);
+        for (int64_t r = 0; r < ROWS; r++) {
+            float along = 0;
+            for (int64_t c = 0; c < COLUMNS; c++) {
+                along += element(r, c);
+                sums[c] += element(r, c);
+                if (got[r * COLUMNS + c] != (axis ? along : sums[c]))
+                    fail_msg("axis %d: sum %lld of row %lld is %g", axis, (long long)c, (long long)r,
+                             (double)got[r * COLUMNS + c]);
+            }
+        }
+    }
+    kiln_scope_end(&scope);
+    free(sums);
+    free(got);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_sums)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -685,7 +685,7 @@ static void forms_of_pipelines_differ(void **state)
 {
     static const struct vk_form forms[] = {
         {.kernel = UINT16_MAX, .rank = MAX_RANK, .n_reduce = MAX_RANK},
-        {.kernel = 1, .rank = MAX_RANK, .wide = 4, .tail = 1, .local = 256},
+        {.kernel = 1, .rank = MAX_RANK, .wide = 16, .tail = 1, .local = 256},
         {.kernel = 2, .rank = 9, .n_reduce = 1, .indirect = 1, .wide = 1, .local = 1024, .lanes = 1024, .rows = 1},
         {.kernel = 3, .n_reduce = MAX_RANK, .indirect = 1, .local = 64, .lanes = 2, .rows = 32, .phase = 255},
     };

@@ -55,8 +55,9 @@ class GpuStatic(unittest.TestCase):
         self.check(lambda r: r.update(driver='Mesa 2', rows={'new': {'sin': spilled}}), 1, 'new/sin: 4 registers')
 
     def test_what_holds_for_kinds(self):
-        def rules(name, kind, **figures):
-            return list(static.rules(name, {**dict.fromkeys(static.COLUMNS, 0), 'waves': 32, **figures}, kind, 'f32'))
+        def rules(name, kind, target='navi21', **figures):
+            figures = {**dict.fromkeys(static.COLUMNS, 0), 'waves': 32, **figures}
+            return list(static.rules(name, figures, target, kind, 'f32'))
         self.assertEqual(rules('sub_f32', 'pointwise', load_B=32, widest_load_B=16, instructions=42), [])
         self.assertIn('at most 4 bytes', *rules('exp_f32', 'pointwise', load_B=32, widest_load_B=4))
         self.assertIn('43 instructions', *rules('sub_f32', 'pointwise', load_B=32, widest_load_B=16, instructions=43))
@@ -64,6 +65,9 @@ class GpuStatic(unittest.TestCase):
         loop = {'loop_multiply_adds': 256, 'lds_B': 1, 'loop_instructions': 320}
         self.assertIn('80% of the hottest loop', *rules('mlp/matmul_add', '', **loop))
         self.assertIn('128 registers', *rules('attention/mul_matmul_softmax_matmul', '', vgprs=128))
+        self.assertEqual(rules('attention_tiles_f32', '', 'navi31', vgprs=192, waves=8), [])
+        self.assertIn('193 registers', *rules('attention_tiles_f32', '', 'navi31', vgprs=193, waves=8))
+        self.assertIn('46 instructions', *rules('add_f32', 'pointwise', 'navi31', instructions=46))
 
     def test_needs_only_shrink(self):
         def said(ratios, **known):
@@ -80,6 +84,26 @@ class GpuStatic(unittest.TestCase):
         counts = {'straight load bytes': 32, 'straight store bytes': 16, 'straight instructions': 33}
         self.assertEqual(static.gpu_need.of_kernel('pointwise', text, counts), (33, 8 + 2 * 3 + 2 * 4))
         self.assertIsNone(static.gpu_need.of_kernel('row', text, counts))
+        bools = ('\nuvec4 packed(const uvec4 x0, const uvec4 x1)\n{\n    uvec4 t0 = x0;\n'
+                 '    uvec4 t2 = t0 ^ x1 ^ ONES;\n    return t2;\n}\n')
+        self.assertEqual(static.gpu_need.of_kernel('pointwise', bools, counts), (33, 8 + 2 * 3 + 4 * 2))
+
+    def test_needs_of_fused_kernels(self):
+        text = ('\n        if (full) {\n            v0 = load4_f16(A0);\n'
+                '            [[unroll]] for (uint c = 0u; c < 4u; c++) {\n'
+                '                precise float t2 = v0[c] * t1;\n            }\n            store4_f32(A1, w0);\n'
+                '        } else {\n')
+        counts = {'straight loads': 1, 'straight stores': 1, 'straight instructions': 33}
+        self.assertEqual(static.gpu_need.of_fused(text, counts), (33, 8 + 2 * 2 + 4 * (1 + 1)))
+        self.assertIsNone(static.gpu_need.of_fused(text.replace('[[unroll]] ', ''), counts))
+        self.assertIsNone(static.gpu_need.of_fused(text, {}))
+
+    def test_needs_of_classes(self):
+        def row(cls, text, how):
+            return static.gpu_need.stages('\n    // Stage 1.\n' + text + f'block1 = identity_{how}_{cls}();uint j = 0')
+        self.assertEqual(row('f32', '    precise float t2 = x0 / x1;\n', 'sum'), [3])
+        self.assertEqual(row('f64', '    precise double t2 = x0 / x1;\n', 'max'), [33])
+        self.assertEqual(row('i64', '    int64_t t2 = scalar_div(x0, x1);\n', 'prod'), [117])
 
     def test_peers(self):
         def figures(**values):

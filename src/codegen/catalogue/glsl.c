@@ -18,6 +18,7 @@ struct writer {
     struct str *out;
     const struct kernel *k;
     uint8_t *known, *want, *within; // n_nodes each
+    bool packed;                    // pointwise, of bools alone: four of them are computed as a word
 };
 
 static const char *const vector[CLASS_COUNT] = {"vec4", "dvec4", "ivec4", "i64vec4", "bvec4"};
@@ -87,6 +88,73 @@ static bool is_reduce(const struct writer *w, int node)
     return w->k->dag.nodes[node].kind == SCALAR_REDUCE;
 }
 
+// --- bools, four to a word
+
+// In bytes of 0 and 1; NULL: not for bools.
+static const char *packed_text(uint16_t prim)
+{
+    switch (prim) {
+    case PRIM_and: return "a & b";
+    case PRIM_or: return "a | b";
+    case PRIM_ne:
+    case PRIM_xor: return "a ^ b";
+    case PRIM_eq: return "a ^ b ^ ONES";
+    case PRIM_not: return "a ^ ONES";
+    case PRIM_select: return "c ^ (a & (b ^ c))";
+    default: return NULL;
+    }
+}
+
+static bool can_pack(struct writer *w)
+{
+    const struct kernel *k = w->k;
+    if (k->kind != KERNEL_POINTWISE || k->glsl) return false;
+    want_none(w);
+    w->want[k->dag.root] = 1;
+    want_arguments(w);
+    for (int i = 0; i < k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &k->dag.nodes[i];
+        bool known = n->kind == SCALAR_INPUT || (n->kind == SCALAR_PRIM && packed_text(n->code));
+        if (w->want[i] && (n->cls != CLASS_BOOL || !known)) return false;
+    }
+    return true;
+}
+
+static void packed_leaf(struct str *s, const struct scalar_dag *d, int node, void *user)
+{
+    const struct writer *w = user;
+    const struct scalar_node *n = &d->nodes[node];
+    if (n->code >= w->k->n_in)
+        str_addf(s, "uvec4(arg_scalar_bool(%d) ? ONES : 0u)", n->code - w->k->n_in);
+    else
+        str_addf(s, "x%d", n->code);
+}
+
+static void add_packed_function(struct writer *w)
+{
+    const struct kernel *k = w->k;
+    str_add(w->out, "uvec4 packed(");
+    for (int i = 0; i < k->n_in; i++) str_addf(w->out, "%sconst uvec4 x%d", i ? ", " : "", i);
+    str_add(w->out, ")\n{\n");
+    struct scalar_emit e = {
+        .target = TARGET_GLSL, .indent = "    ", .leaf = packed_leaf, .user = w, .type = "uvec4", .text = packed_text};
+    scalar_emit(w->out, &k->dag, &e);
+    str_addf(w->out, "    return t%d;\n}\n\n", k->dag.root);
+}
+
+static void add_packed_workgroup(struct writer *w)
+{
+    const struct kernel *k = w->k;
+    str_addf(w->out,
+             "    if (VEC == 16 && (!TAIL || first + POINTS <= count)) {\n"
+             "        locate(first + gl_LocalInvocationIndex * 16, at);\n"
+             "        store_packed(arg_address(%d), at[%d], packed(",
+             k->n_in, k->n_in);
+    for (int i = 0; i < k->n_in; i++)
+        str_addf(w->out, "%sload_packed(OPERAND_%d, arg_address(%d), at[%d])", i ? ", " : "", i, i, i);
+    str_add(w->out, "));\n        return;\n    }\n");
+}
+
 // Version, what the kernel is, which classes it touches, and the argument block.
 static void add_head(struct writer *w)
 {
@@ -104,6 +172,7 @@ static void add_head(struct writer *w)
     for (int c = 0; c < CLASS_COUNT; c++) {
         if (used[c]) str_addf(w->out, "#define %s\n", uses[c]);
     }
+    if (w->packed) str_add(w->out, "#define PACKED\n");
     str_addf(w->out, "#include \"args.glsl\"\n#include \"scalar.glsl\"\n#include \"%s.glsl\"\n\n",
              k->kind == KERNEL_ROW ? "row" : "pointwise");
 }
@@ -164,8 +233,9 @@ static void add_pointwise_main(struct writer *w)
     const struct kernel *k = w->k;
     str_add(w->out, "void main()\n{\n"
                     "    uint first = group_index() * POINTS, count = point_count();\n"
-                    "    int64_t at[N_OPERANDS];\n"
-                    "    if (VEC == 4 && (!TAIL || first + POINTS <= count)) {\n");
+                    "    int64_t at[N_OPERANDS];\n");
+    if (w->packed) add_packed_workgroup(w);
+    str_add(w->out, "    if (VEC == 4 && (!TAIL || first + POINTS <= count)) {\n");
     add_whole_workgroup(w);
     str_add(w->out, "    }\n"
                     "    uint p = first + gl_LocalInvocationIndex, end = min(first + POINTS, count);\n"
@@ -177,7 +247,7 @@ static void add_pointwise_main(struct writer *w)
         str_addf(w->out, "%sload_%s(%d, at[%d])", i ? ", " : "", scalar_class_name(k->in_cls[i]), i, i);
     str_add(w->out, "));\n"
                     "        p += gl_WorkGroupSize.x;\n"
-                    "    } while (VEC == 4 && p < end);\n}\n");
+                    "    } while (VEC != 1 && p < end);\n}\n");
 }
 
 // --- row ---
@@ -359,11 +429,13 @@ kiln_status glsl_kernel(struct str *out, const struct kernel *k)
     uint8_t *marks = calloc(n, 3);
     if (!marks) return error_set(KILN_E_MEMORY, "out of memory for kernel %s", k->name);
     struct writer w = {.out = out, .k = k, .known = marks, .want = marks + n, .within = marks + 2 * n};
+    w.packed = can_pack(&w);
     add_head(&w);
     if (k->kind == KERNEL_ROW) {
         add_row_main(&w);
     } else {
         add_point_function(&w);
+        if (w.packed) add_packed_function(&w);
         add_pointwise_main(&w);
     }
     free(marks);

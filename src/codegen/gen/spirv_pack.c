@@ -8,7 +8,7 @@
 #include "codegen/gen/spirv_pack.h"
 #include <zlib.h>
 
-enum { CANDIDATES = 8, MAX_DEPTH = 8, ENOUGH = 4, TRIAL_LEVEL = 6, BEST_LEVEL = 9 };
+enum { CANDIDATES = 40, MAX_DEPTH = 8, ENOUGH = 4, TRIAL_LEVEL = 6, BEST_LEVEL = 9 };
 
 static uint8_t *planes_of(struct arena *a, const uint32_t *words, size_t n)
 {

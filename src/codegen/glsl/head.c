@@ -3,6 +3,8 @@
 #include "codegen/glsl/emit.h"
 #include "ir/type.h"
 
+#include <string.h>
+
 struct class_text {
     const char *type, *is_nan, *above, *to_bits, *from_bits, *exchanged;
 };
@@ -86,14 +88,19 @@ static void include_folds(struct glsl_emitter *e)
 // The prelude of the scalar language, where a primitive is spelled as a function of it.
 static void include_prelude(struct glsl_emitter *e)
 {
-    bool high = false, round = false;
-    for (int i = 0; i < e->k->dag.n_nodes; i++) {
-        const struct scalar_node *n = &e->k->dag.nodes[i];
-        high = high || (n->kind == SCALAR_PRIM && n->code == PRIM_umulhi);
-        round = round || (n->kind == SCALAR_PRIM && n->code == PRIM_rint && n->cls == CLASS_F64);
+    const struct scalar_dag *d = &e->k->dag;
+    bool any = false, doubles = false;
+    for (int i = 0; i < d->n_nodes; i++) {
+        const struct scalar_node *n = &d->nodes[i];
+        if (n->kind != SCALAR_PRIM || !n->n_args) continue;
+        enum scalar_class key = d->nodes[n->arg[prim_key_arg(n->code)]].cls;
+        const char *text = prim_text(n->code, key, TARGET_GLSL, NULL);
+        if (!text || !strstr(text, "scalar_")) continue;
+        any = true;
+        doubles = doubles || key == CLASS_F64;
     }
-    if (round) str_add(e->out, "#define USES_F64\n");
-    if (high || round) str_add(e->out, "#include \"scalar.glsl\"\n");
+    if (doubles) str_add(e->out, "#define USES_F64\n");
+    if (any) str_add(e->out, "#include \"scalar.glsl\"\n");
 }
 
 void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan)

@@ -140,7 +140,7 @@ static kiln_status plan_grid(struct packer *p, const struct device_caps *caps, u
         p->out->workspace_B = GLSL_COUNTERS_B + slots * GLSL_PARTIAL_B;
         p->out->workspace_zeroed = true;
     }
-    grid_fold(p->k->trips.together ? 1 : groups, p->out->groups);
+    grid_fold(p->k->trips.together && groups ? 1 : groups, p->out->groups);
     return KILN_OK;
 }
 
@@ -151,8 +151,9 @@ static void put_arguments(struct packer *p, const uint64_t *addresses)
     int64_t turns_B = 0;
     for (int i = 0; i < k->n_in + k->n_out; i++) {
         const struct fused_access *a = fused_access_at(k, i);
+        bool still = fused_is_nothing(k, a); // drivers read ahead of the test that there is no element
         put_long(p, 2 * i, addresses[i] + (uint64_t)(a->offset * dtype_size_B[a->dtype]));
-        for (int d = 0; d < k->n_dims; d++) put(p, l->stride[i][d], (uint64_t)a->strides[d]);
+        for (int d = 0; d < k->n_dims; d++) put(p, l->stride[i][d], still ? 0 : (uint64_t)a->strides[d]);
         if (l->step[i] >= 0)
             put_long(p, l->step[i],
                      (uint64_t)(fused_takes_turns(k, i) ? trips_turn_B(k, i, &turns_B)
@@ -174,7 +175,8 @@ static void put_arguments(struct packer *p, const uint64_t *addresses)
     else if (l->flags >= 0)
         p->out->words[l->flags] = walks_by_neighbours(p) ? GLSL_FLAG_NEIGHBOURS : 0;
     if (l->workspace >= 0) put_long(p, l->workspace, 0);
-    if (k->trips.together) p->out->workspace_B = (uint64_t)turns_B;
+    // Turns of nothing have an address too.
+    if (k->trips.together) p->out->workspace_B = turns_B ? (uint64_t)turns_B : 16;
 }
 
 kiln_status glsl_pack(const struct codegen_plan *plan, const struct fused_kernel *k, const uint64_t *addresses,

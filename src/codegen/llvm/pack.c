@@ -118,7 +118,8 @@ static bool streams(const struct fused_kernel *k)
     int64_t all_B = 0;
     if (!llvm_may_stream(k)) return false;
     for (int i = 0; i < k->n_in + k->n_out; i++) all_B += touched_B(k, fused_access_at(k, i));
-    return process_outgrows_cache(all_B);
+    int64_t cache_B = process_last_cache_B();
+    return all_B > cache_B + cache_B / 4; // of less a part is in the cache when it is read next
 }
 
 static void pack_words(const struct fused_kernel *k, const struct division *d, uint64_t *words)

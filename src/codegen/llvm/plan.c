@@ -1,7 +1,8 @@
 // How a kernel runs on the CPU: along which dimension vectors lie, how wide they are, what is cut and what is kept.
 //
-// All of it follows from the kernel's family and the processor. Lanes go along the dimension that suits the accesses
-// best: an access that moves by one element there, or not at all, is a vector or a scalar; any other costs a gather.
+// All of it follows from the kernel's family, the processor, and whether there are few points. Lanes go along the
+// dimension that suits the accesses best: an access that moves by one element there, or not at all, is a vector or a
+// scalar; any other costs a gather.
 #include "codegen/llvm/llvm.h"
 #include "scalar/prim.h"
 #include <string.h>
@@ -11,8 +12,9 @@ enum {
     SHORT_ROW = 256,   // rows of at most as many elements are folded in one go
     SHARED_ROW = 4096, // ... and of so many where lanes share them
     KEEP_ELEMENTS = 8192,
-    ACROSS_ROW = 64, // the longest that may lie across the lanes
-    MOST_ACROSS = 2  // inputs of a kernel, so that all rows stay in the first cache
+    ACROSS_ROW = 64,  // the longest that may lie across the lanes
+    MOST_ACROSS = 2,  // inputs of a kernel, so that all rows stay in the first cache
+    FEW_POINTS = 4096 // of which two vectors a step save less than their code takes to compile
 };
 
 static unsigned vector_bits(void)
@@ -151,7 +153,8 @@ static void choose_widths(const struct fused_kernel *k, struct codegen_plan *p, 
     uint32_t *c = p->choices, one = c[LLVM_VECTOR_BITS] / (all_wide(k) ? 64 : 32);
     bool folds = k->n_stages > 0 || k->has_total; // accumulators whose latency several registers hide
     int64_t longest = fused_longest_row(k);
-    bool one_by_one = !c[LLVM_ACROSS] && gathers(k, lanes);
+    bool few = fused_is_flat(k) && !k->trips.on && fused_points(k) <= FEW_POINTS;
+    bool one_by_one = few || (!c[LLVM_ACROSS] && gathers(k, lanes));
     c[LLVM_TAIL_WIDTH] = one;
     c[LLVM_WIDTH] = one * (one_by_one ? 1 : folds || (k->trips.on && !k->trips.in_place) ? 4 : 2);
     if (p->form != LLVM_OVER_ROW) return;

@@ -29,7 +29,8 @@ struct gemm_plan {
     int64_t column0, columns, panels; // of this chunk
     int64_t k0, k, units;
     int64_t row_blocks, column_blocks;
-    char *packed_b; // panels of the chunk; NULL: b is read as it lies
+    const char *kept_b; // panels that were packed before
+    char *packed_b;     // panels of the chunk; NULL: b is read as it lies, or kept
     bool pack_a, in_place, add, last;
     bool streams;  // rows of b come from memory, a few at a time
     bool by_piece; // a piece of a panel is packed where it is multiplied, for few rows
@@ -48,6 +49,11 @@ static struct gemm_matrix at(const struct gemm_matrix *x, int64_t i, int64_t j)
 static int64_t panel_B(const struct gemm_plan *p)
 {
     return p->units * p->kind->tiles.columns * p->kind->unit_B;
+}
+
+static const char *panels_of(const struct gemm_plan *p)
+{
+    return p->kept_b ? p->kept_b : p->packed_b;
 }
 
 static kiln_status pack_panels(void *user, int64_t begin, int64_t end)
@@ -117,10 +123,10 @@ static void pack_rows(const struct gemm_plan *p, const struct gemm_block *b, int
 static void ask_ahead(const struct gemm_plan *p, const struct gemm_block *b, int64_t panel, int64_t i,
                       struct gemm_tile *t)
 {
-    bool ahead = p->packed_b && i < 2 && panel + 1 < b->panel0 + b->panels;
+    bool ahead = panels_of(p) && i < 2 && panel + 1 < b->panel0 + b->panels;
     t->next = ahead ? t->b + panel_B(p) + i * t->k * 64 : t->b;
     t->next_B = ahead ? 64 : 0;
-    if (p->packed_b || p->by_piece || !p->streams || i > 0) return;
+    if (panels_of(p) || p->by_piece || !p->streams || i > 0) return;
     t->next = t->b + AHEAD_B;
     t->next_B = t->b_step_B;
 }
@@ -138,8 +144,8 @@ static void multiply_panel(const struct gemm_plan *p, const struct gemm_block *b
         kind->pack_b(&from, k, columns, b->piece, p->streams ? AHEAD_B : 0);
         t.b = b->piece;
         t.b_step_B = wide * unit_B;
-    } else if (p->packed_b) {
-        t.b = p->packed_b + panel * panel_B(p) + q / kind->depth * wide * unit_B;
+    } else if (panels_of(p)) {
+        t.b = panels_of(p) + panel * panel_B(p) + q / kind->depth * wide * unit_B;
         t.b_step_B = wide * unit_B;
     } else {
         t.b = at(&p->g->b, p->k0 + q, p->column0 + column).at;
@@ -337,22 +343,45 @@ static void choose_step(struct gemm_plan *p, bool *pack_b)
         p->step = even_step(p->g->k, kind->tiles.k * kind->depth / 2);
 }
 
+// Into how many chunks of columns b is cut.
+static int64_t count_chunks(const struct gemm_plan *p, bool pack_b)
+{
+    int64_t longest = least(p->g->k, MAX_K), wide = p->kind->tiles.columns;
+    int64_t one_B = (parts(longest, p->kind->depth) + 1) * wide * p->kind->unit_B;
+    int64_t most = p->kind->tiles.panels_B / one_B;
+    return pack_b ? parts(parts(p->g->n, wide), most > 1 ? most : 1) : 1;
+}
+
+static bool plan_packing(struct gemm_plan *p)
+{
+    const struct gemm *g = p->g;
+    const struct gemm_kind *kind = p->kind;
+    p->pack_a = g->k > 0 && !lies_well(kind, &g->a, g->a.col == 1 && g->k % kind->depth == 0);
+    bool pack_b = g->k > 0 && (!lies_well(kind, &g->b, false) || g->b.col != 1 || wants_packed_b(p));
+    choose_step(p, &pack_b);
+    return pack_b;
+}
+
+// Panels of all columns and of all of k can be kept. What comes from memory anyway comes faster as it lies.
+static bool can_keep(const struct gemm_plan *p, bool pack_b)
+{
+    return (pack_b || p->by_piece) && !p->streams && p->g->k <= MAX_K && count_chunks(p, true) == 1;
+}
+
 static kiln_status multiply(struct gemm_plan *p)
 {
     const struct gemm *g = p->g;
     const struct gemm_kind *kind = p->kind;
     int64_t wide = kind->tiles.columns;
     p->in_place = !g->after && g->out.dtype == cpu_class_dtype[g->cls] && g->out.col == 1;
-    p->pack_a = g->k > 0 && !lies_well(kind, &g->a, g->a.col == 1 && g->k % kind->depth == 0);
-    bool pack_b = g->k > 0 && (!lies_well(kind, &g->b, false) || g->b.col != 1 || wants_packed_b(p));
-    choose_step(p, &pack_b);
-    int64_t longest = g->k < MAX_K ? g->k : MAX_K;
+    bool pack_b = plan_packing(p);
+    if (g->kept && can_keep(p, pack_b)) p->kept_b = g->kept, p->by_piece = pack_b = false;
+    int64_t longest = least(g->k, MAX_K);
     if (longest < g->k && !p->in_place) {
         p->sums = cpu_scratch(CPU_SCRATCH_SUMS, (size_t)(g->m * g->n * sum_B(p)));
         if (!p->sums) return error_pending;
     }
-    int64_t one_B = (parts(longest, kind->depth) + 1) * wide * kind->unit_B, most = kind->tiles.panels_B / one_B;
-    int64_t chunks = pack_b ? parts(parts(g->n, wide), most > 1 ? most : 1) : 1;
+    int64_t chunks = count_chunks(p, pack_b);
     int64_t step = parts(parts(g->n, wide), chunks) * wide;
     bool enough = g->m > kind->tiles.m && parts(g->m, g->after ? g->after->rows : 1) >= cpu_threads();
     p->hands_on = g->after && chunks == 1 && (enough || cpu_threads() == 1);
@@ -400,17 +429,41 @@ static bool is_tiny(const struct gemm *g)
     return g->m * g->n * g->k <= TINY && g->m <= TINY && g->n <= TINY && g->k <= TINY && g->m > 0;
 }
 
+static bool is_turned(const struct gemm *g)
+{
+    return (g->out.col != 1 && g->out.row == 1 && g->n > 1) || has_few_columns(g);
+}
+
+static bool goes_by_tiles(const struct gemm *g)
+{
+    return is_tiny(g) && CPU_FN(cpu_gemm_is_small)(g);
+}
+
+uint64_t CPU_FN(cpu_gemm_keep)(const struct gemm *g, void *to)
+{
+    struct gemm_plan p = {.g = g, .kind = CPU_FN(cpu_gemm_kind)(g)};
+    if (g->m == 0 || g->n == 0 || goes_by_tiles(g) || CPU_FN(cpu_gemm_is_long)(g) || is_turned(g)) return 0;
+    if (CPU_FN(cpu_gemm_is_few)(g) || !can_keep(&p, plan_packing(&p))) return 0;
+    p.columns = g->n;
+    p.panels = parts(g->n, p.kind->tiles.columns);
+    p.k = g->k;
+    p.units = parts(g->k, p.kind->depth);
+    p.packed_b = to;
+    if (to) pack_panels(&p, 0, p.panels);
+    return (uint64_t)(p.panels * panel_B(&p));
+}
+
 kiln_status CPU_FN(cpu_gemm)(const struct gemm *g)
 {
     if (g->m == 0 || g->n == 0) return KILN_OK;
-    if (is_tiny(g) && CPU_FN(cpu_gemm_is_small)(g)) return CPU_FN(cpu_gemm_series)(g, 1, (const int64_t[3]){0});
+    if (goes_by_tiles(g)) return CPU_FN(cpu_gemm_series)(g, 1, (const int64_t[3]){0});
     if (CPU_FN(cpu_gemm_is_long)(g)) {
         TRY(CPU_FN(cpu_gemm_long)(g));
         return g->after ? CPU_FN(cpu_after_all)(g->after) : KILN_OK;
     }
     struct gemm turned = *g;
-    if ((g->out.col != 1 && g->out.row == 1 && g->n > 1) || has_few_columns(g)) {
-        turned.m = g->n, turned.n = g->m, turned.after = NULL;
+    if (is_turned(g)) {
+        turned.m = g->n, turned.n = g->m, turned.after = NULL, turned.kept = NULL;
         turned.a = transposed(&g->b), turned.b = transposed(&g->a), turned.out = transposed(&g->out);
     }
     if (turned.n == 1) turned.out.col = 1;

@@ -28,6 +28,7 @@ static kiln_status multiply_pieces(void *user, int64_t begin, int64_t end)
         struct gemm piece = *g;
         piece.k = next - q;
         piece.after = NULL;
+        piece.kept = NULL;
         piece.a.at += q * g->a.col * cpu_dtype_size_B[g->a.dtype];
         piece.b.at += q * g->b.row * cpu_dtype_size_B[g->b.dtype];
         piece.out = (struct gemm_matrix){p->sums + i * g->m * g->n * size_B, g->n, 1, cpu_class_dtype[g->cls]};

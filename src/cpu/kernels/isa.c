@@ -19,4 +19,5 @@ const struct cpu_isa CPU_FN(cpu_isa) = {
     .customs = CPU_FN(cpu_customs),
     .pointwise = CPU_FN(cpu_pointwise),
     .row = CPU_FN(cpu_row),
+    .keep_matmul = CPU_FN(cpu_keep_matmul),
 };

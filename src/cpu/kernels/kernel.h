@@ -118,6 +118,7 @@ struct cpu_isa {
     const struct cpu_custom *customs; // ends with a NULL name
     kiln_status (*pointwise)(const struct cpu_kernel *k, const struct launch *l);
     kiln_status (*row)(const struct cpu_kernel *k, const struct launch *l);
+    uint64_t (*keep_matmul)(const struct launch *l, void *to); // as device_ops.keep
 };
 
 #ifdef KILN_ISA
@@ -127,6 +128,7 @@ extern const int CPU_FN(cpu_table_size);
 extern const struct cpu_custom CPU_FN(cpu_customs)[];
 kiln_status CPU_FN(cpu_pointwise)(const struct cpu_kernel *k, const struct launch *l);
 kiln_status CPU_FN(cpu_row)(const struct cpu_kernel *k, const struct launch *l);
+uint64_t CPU_FN(cpu_keep_matmul)(const struct launch *l, void *to);
 
 #define UNITS_DECLARE_0(name)
 #define UNITS_DECLARE_1(name) cpu_units_fn CPU_FN(cpu_units_##name);

@@ -40,13 +40,19 @@ struct product {
     bool blas;                        // in a section of its
     bool registers;                   // by the library's own product
     const struct launch_after *after; // of the only matrix
+    const void *kept;                 // the same: b, packed before
 };
 
+// Of a small product zeros for batch dimensions that it has not would be a part of the time.
 static void product_init(struct product *p, const struct launch *l, enum scalar_class cls)
 {
     int nb = l->rank - 3;
-    *p = (struct product){
-        .cls = cls, .n_batch = nb, .batches = 1, .m = l->sizes[nb], .n = l->sizes[nb + 1], .k = l->sizes[nb + 2]};
+    p->cls = cls;
+    p->n_batch = nb;
+    p->batches = 1;
+    p->m = l->sizes[nb], p->n = l->sizes[nb + 1], p->k = l->sizes[nb + 2];
+    p->blas = p->registers = false;
+    p->after = NULL, p->kept = NULL;
     const struct launch_operand *o = l->operands;
     p->a = (struct matrix){
         (char *)(uintptr_t)o[0].address, p->m, p->k, o[0].strides[nb], o[0].strides[nb + 2], o[0].dtype};
@@ -282,7 +288,7 @@ static struct matrix transposed(const struct matrix *x)
 static struct gemm gemm_of(const struct product *p, const struct matrix *a, const struct matrix *b,
                            const struct matrix *out)
 {
-    struct gemm g = {.m = p->m, .n = p->n, .k = p->k, .cls = p->cls, .after = p->after};
+    struct gemm g = {.m = p->m, .n = p->n, .k = p->k, .cls = p->cls, .after = p->after, .kept = p->kept};
     g.a = (struct gemm_matrix){a->at, a->row_stride, a->col_stride, a->dtype};
     g.b = (struct gemm_matrix){b->at, b->row_stride, b->col_stride, b->dtype};
     g.out = (struct gemm_matrix){out->at, out->row_stride, out->col_stride, out->dtype};
@@ -415,7 +421,7 @@ kiln_status CPU_FN(cpu_kernel_matmul)(const struct launch *l, int64_t begin, int
     bool floats = p.cls == CLASS_F32 || p.cls == CLASS_F64;
     p.blas = floats && wants_blas(&p) && section_try();
     p.registers = floats && !p.blas;
-    if (p.registers && p.batches == 1) p.after = l->after;
+    if (p.registers && p.batches == 1) p.after = l->after, p.kept = l->kept;
     kiln_status status;
     if (splits_by_batch(&p))
         status = cpu_parallel(p.batches, (int64_t)((double)p.m * (double)p.n * (double)p.k / 16) + 64, run_batches, &p);
@@ -424,4 +430,14 @@ kiln_status CPU_FN(cpu_kernel_matmul)(const struct launch *l, int64_t begin, int
     if (p.blas) section_leave();
     if (!status && l->after && !p.after) status = CPU_FN(cpu_after_all)(l->after);
     return status;
+}
+
+uint64_t CPU_FN(cpu_keep_matmul)(const struct launch *l, void *to)
+{
+    struct product p;
+    product_init(&p, l, kernel_catalogue[l->kernel].cls);
+    if ((p.cls != CLASS_F32 && p.cls != CLASS_F64) || p.batches != 1 || p.m == 0 || p.n == 0 || wants_blas(&p))
+        return 0;
+    struct gemm g = gemm_of(&p, &p.a, &p.b, &p.out);
+    return CPU_FN(cpu_gemm_keep)(&g, to);
 }

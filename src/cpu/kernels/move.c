@@ -9,11 +9,8 @@
 //
 // A unit of work is a panel of the last two dimensions. A large result is written past the caches.
 #include "cpu/kernels/move.h"
+#include "cpu/kernels/stream.h"
 #include "cpu/parallel.h"
-#include <string.h>
-#ifdef __SSE2__
-#include <immintrin.h>
-#endif
 
 #define T    uint8_t
 #define NAME pick_8
@@ -139,34 +136,6 @@ static void plan(struct move *m)
 
 typedef uint8_t bytes_64 __attribute__((vector_size(64), aligned(1), may_alias));
 typedef uint8_t bytes_16 __attribute__((vector_size(16), aligned(1), may_alias));
-
-// Past the caches: a line that is written whole need not be read first, and pushes nothing out.
-static void stream(char *to, const char *from, int64_t n_B)
-{
-#ifdef __SSE2__
-    int64_t head_B = (int64_t)(-(uintptr_t)to % 64);
-    if (head_B > n_B) head_B = n_B;
-    memcpy(to, from, (size_t)head_B);
-    to += head_B, from += head_B, n_B -= head_B;
-    for (; n_B >= 64; n_B -= 64, to += 64, from += 64) {
-#ifdef __AVX512F__
-        _mm512_stream_si512((__m512i *)(void *)to, _mm512_loadu_si512(from));
-#else
-        for (int i = 0; i < 64; i += 16)
-            _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
-#endif
-    }
-#endif
-    memcpy(to, from, (size_t)n_B);
-}
-
-// What was written so is seen by others before what is written later.
-static void stream_end(void)
-{
-#ifdef __SSE2__
-    _mm_sfence();
-#endif
-}
 
 // A run that is no shorter than a vector ends with one that overlaps.
 static __attribute__((noinline)) void copy_runs(char *to, int64_t to_step_B, const char *from, int64_t from_step_B,

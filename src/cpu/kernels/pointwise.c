@@ -8,16 +8,12 @@
 //   tiles: an operand's fast axis is another dimension: squares of both dimensions are transposed into blocks.
 //
 // Order of elements does not matter, so the output's fastest dimension is made the innermost first.
-#include "base/process.h"
 #include "cpu/kernels/move.h"
 #include "cpu/kernels/side.h"
+#include "cpu/kernels/stream.h"
 #include "cpu/parallel.h"
 
-#ifdef __SSE2__
-#include <immintrin.h>
-#endif
-
-enum { LINE_B = 64, MAX_SIDES = CPU_MAX_IN + 1, TILE = 64, SHORT_RUN = 96, LONG_BLOCK = 1 << 14 };
+enum { MAX_SIDES = CPU_MAX_IN + 1, TILE = 64, SHORT_RUN = 96, LONG_BLOCK = 1 << 14 };
 
 struct pointwise_job {
     const struct cpu_kernel *k;
@@ -89,34 +85,6 @@ static void advance(const struct pointwise_job *j, int last, int64_t *idx, int64
     }
 }
 
-// Past the caches, by whole lines; the ends as they are.
-static void stream(char *to, const char *from, size_t n_B)
-{
-#ifdef __SSE2__
-    size_t ahead_B = (size_t)(-(uintptr_t)to % LINE_B);
-    if (ahead_B > n_B) ahead_B = n_B;
-    memcpy(to, from, ahead_B);
-    to += ahead_B, from += ahead_B, n_B -= ahead_B;
-    for (; n_B >= LINE_B; to += LINE_B, from += LINE_B, n_B -= LINE_B) {
-#ifdef __AVX512F__
-        _mm512_stream_si512((__m512i *)(void *)to, _mm512_loadu_si512(from));
-#else
-        for (int i = 0; i < LINE_B; i += 16)
-            _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
-#endif
-    }
-#endif
-    memcpy(to, from, n_B);
-}
-
-// For other threads what went past the caches is there only then.
-static void stream_done(void)
-{
-#ifdef __SSE2__
-    _mm_sfence();
-#endif
-}
-
 static kiln_status run_rows(void *user, int64_t begin, int64_t end)
 {
     const struct pointwise_job *j = user;
@@ -153,7 +121,7 @@ static kiln_status run_rows(void *user, int64_t begin, int64_t end)
         void *y = j->as_is[j->n_in] && !j->streams ? to : memory[j->n_in];
         j->k->pointwise(n, in, y, j->scalars);
         if (j->streams)
-            stream(to, y, (size_t)(n * out->size_B));
+            stream(to, y, n * out->size_B);
         else if (!j->as_is[j->n_in])
             cpu_side_scatter(out, y, to, n, out->strides[inner]);
         fresh = ++part == j->blocks_a_run;
@@ -162,7 +130,7 @@ static kiln_status run_rows(void *user, int64_t begin, int64_t end)
             advance(j, inner - 1, idx, at_B);
         }
     }
-    if (j->streams) stream_done();
+    if (j->streams) stream_end();
     return KILN_OK;
 }
 
@@ -334,21 +302,6 @@ static bool contiguous(const struct pointwise_job *j, const struct cpu_side *s)
     return true;
 }
 
-// More is touched than caches hold. Not where the result lies where an operand does: its lines are in the cache as they
-// are written.
-static bool streams(const struct launch *l)
-{
-    const struct launch_operand *out = &l->operands[l->n_operands - 1];
-    int64_t all_B = 0;
-    for (int i = 0; i < l->n_operands; i++) {
-        const struct launch_operand *o = &l->operands[i];
-        if (o->flags & OPERAND_IMMEDIATE) continue;
-        if (o != out && o->address == out->address) return false;
-        all_B += (int64_t)(o->range_hi_B - o->range_lo_B);
-    }
-    return process_outgrows_cache(all_B);
-}
-
 static kiln_status run(struct pointwise_job *j, const struct launch *l)
 {
     int inner = j->rank - 1;
@@ -369,7 +322,7 @@ static kiln_status run(struct pointwise_job *j, const struct launch *l)
         return cpu_parallel(units, TILE * TILE * step_cost, run_tiles, j);
     }
     if (flat) return cpu_parallel((j->total + CPU_BLOCK - 1) / CPU_BLOCK, CPU_BLOCK * step_cost, run_flat, j);
-    j->streams = j->as_is[j->n_in] && j->sizes[inner] >= CPU_BLOCK && streams(l);
+    j->streams = j->as_is[j->n_in] && j->sizes[inner] >= CPU_BLOCK && stream_pays(l);
     j->block = all_as_is && !j->streams ? LONG_BLOCK : CPU_BLOCK;
     j->blocks_a_run = (j->sizes[inner] + j->block - 1) / j->block;
     int64_t unit = j->sizes[inner] < j->block ? j->sizes[inner] : j->block;

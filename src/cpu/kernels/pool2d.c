@@ -12,10 +12,36 @@ struct pool_shape {
     char *row, *planes; // scratch: a row of windows with its padding; planes of the backward pass
 };
 
-// Columns of a phase, of those `sw` apart.
+// Loops run over whole steps where what lies behind a row may be read and written: what is left of a row costs more
+// than that.
+enum { POOL_STEP = 16, POOL_ROWS = 8 };
+
+static int64_t pool_steps(int64_t n)
+{
+    return (n + POOL_STEP - 1) / POOL_STEP * POOL_STEP;
+}
+
+static int64_t pool_whole(int64_t n, int64_t room)
+{
+    int64_t whole = pool_steps(n);
+    return whole <= room ? whole : n;
+}
+
+// Columns of a phase, of those `sw` apart, in whole steps.
 static int64_t pool_pitch(const struct pool_shape *p)
 {
-    return (p->w + p->sw - 1) / p->sw;
+    return pool_steps((p->w + p->sw - 1) / p->sw);
+}
+
+// The same of a line with its padding; the margin before it, in columns, is a number of whole phases.
+static int64_t pool_margin(const struct pool_shape *p)
+{
+    return (p->pw + p->sw - 1) / p->sw * p->sw;
+}
+
+static int64_t pool_line(const struct pool_shape *p)
+{
+    return pool_margin(p) / p->sw + pool_pitch(p) + p->ow + p->kw * p->dw / p->sw + 2 * POOL_STEP;
 }
 
 // Numbers n with 0 <= from + n * step < size are those of [first, past), within the `count` first ones.
@@ -122,8 +148,8 @@ static kiln_status run(const struct launch *l, int64_t begin, int64_t end, enum 
     if (two) b = side_of(l, 1, cls, p.oh, p.ow);
     p.lowest = cls == CLASS_I64 ? INT64_MIN : cls == CLASS_I32 ? dtype_lowest(l->operands[1].dtype) : 0;
     struct side out = side_of(l, two ? 2 : 1, cls, forward ? p.oh : p.h, forward ? p.ow : p.w);
-    int64_t row_B = ((p.ow * p.sw + p.kw * p.dw + p.w + p.pw) * size_B + 63) & ~(int64_t)63;
-    int64_t planes_B = two ? 2 * (p.oh * p.ow + p.h * p.sw * pool_pitch(&p)) * size_B : 0;
+    int64_t row_B = ((POOL_ROWS * p.sw * pool_line(&p) + p.w + 2 * POOL_STEP) * size_B + 63) & ~(int64_t)63;
+    int64_t planes_B = two ? 2 * (p.oh * pool_steps(p.ow) + p.h * p.sw * pool_pitch(&p) + 2 * POOL_STEP) * size_B : 0;
     char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(2 * in_B + 2 * out_B + row_B + planes_B));
     if (!scratch) return error_pending;
     p.row = scratch + 2 * in_B + 2 * out_B;

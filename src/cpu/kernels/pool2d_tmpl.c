@@ -24,63 +24,79 @@ static inline __attribute__((always_inline)) void NAME(largest)(const T *x, int6
     }
 }
 
-static void NAME(max_across)(const struct pool_shape *p, const T *x, T *y)
+// Columns of a line `sw` apart side by side, a phase behind the other; `room` elements may be read from it.
+static void NAME(part_line)(const struct pool_shape *p, const T *x, T *to, int64_t apart, int64_t room)
 {
-    bool near = p->dw == 1;
-    if (near && p->kw == 3 && p->sw == 2)
-        NAME(largest)(x, p->ow, y, 2, 3, 1);
-    else if (near && p->kw == 3 && p->sw == 1)
-        NAME(largest)(x, p->ow, y, 1, 3, 1);
-    else if (near && p->kw == 2 && p->sw == 2)
-        NAME(largest)(x, p->ow, y, 2, 2, 1);
-    else if (p->sw == 1)
-        for (int64_t k = 0; k < p->kw; k++)
+    int64_t half = pool_whole(p->w / 2, room / 2);
+    if (p->sw == 2) {
 #pragma omp simd
-            for (int64_t i = 0; i < p->ow; i++) y[i] = k ? NAME(more)(y[i], x[i + k * p->dw]) : x[i];
-    else if (p->sw == 2)
-        for (int64_t k = 0; k < p->kw; k++)
-#pragma omp simd
-            for (int64_t i = 0; i < p->ow; i++) y[i] = k ? NAME(more)(y[i], x[2 * i + k * p->dw]) : x[2 * i];
-    else
-        NAME(largest)(x, p->ow, y, p->sw, p->kw, p->dw);
-}
-
-// Rows first: the largest of a column of the window, then of the columns, which padding of the lowest value surrounds.
-static void NAME(max_forward)(const struct pool_shape *p, const T *x, T *y)
-{
-    int64_t wide = (p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1, n = wide - p->pw < p->w ? wide - p->pw : p->w;
-    T *row = (T *)(void *)p->row, *inside = row + p->pw;
-    for (int64_t i = 0; i < wide; i++) row[i] = LOWEST;
-    for (int64_t oy = 0; oy < p->oh; oy++) {
-        struct span k = span_inside(oy * p->sh - p->ph, p->dh, p->h, p->kh);
-        const T *at = x + (oy * p->sh - p->ph + k.first * p->dh) * p->w;
-        int64_t apart = p->dh * p->w, left = k.past - k.first;
-        if (left == 0)
-            for (int64_t i = 0; i < n; i++) inside[i] = LOWEST;
-        else if (left == 3)
-            NAME(largest)(at, n, inside, 1, 3, apart);
-        else if (left == 2)
-            NAME(largest)(at, n, inside, 1, 2, apart);
-        else
-            for (int64_t r = 0; r < left; r++, at += apart)
-#pragma omp simd
-                for (int64_t i = 0; i < n; i++) inside[i] = r ? NAME(more)(inside[i], at[i]) : at[i];
-        NAME(max_across)(p, row, y + oy * p->ow);
+        for (int64_t i = 0; i < half; i++) to[i] = x[2 * i], to[apart + i] = x[2 * i + 1];
+        if (p->w % 2) to[p->w / 2] = x[p->w - 1];
+    } else {
+        for (int64_t i = 0; i < p->w; i++) to[i % p->sw * apart + i / p->sw] = x[i];
     }
 }
 
-// Columns `sw` apart side by side: phase f of a row holds those from f on.
-static void NAME(part)(const struct pool_shape *p, const T *x, T *to)
+// The largest of each column of a window's rows, first to past.
+static void NAME(max_down)(const struct pool_shape *p, const T *x, int64_t oy, T *y)
 {
-    int64_t n = pool_pitch(p);
-    for (int64_t r = 0; r < p->h; r++, x += p->w, to += p->sw * n)
-        if (p->sw == 2)
+    struct span k = span_inside(oy * p->sh - p->ph, p->dh, p->h, p->kh);
+    int64_t row = oy * p->sh - p->ph + k.first * p->dh, apart = p->dh * p->w, left = k.past - k.first;
+    int64_t n = pool_whole(p->w, (p->h - (row + (left - 1) * p->dh)) * p->w);
+    const T *at = x + row * p->w;
+    if (left == 0)
+        for (int64_t i = 0; i < p->w; i++) y[i] = LOWEST;
+    else if (left == 3)
+        NAME(largest)(at, n, y, 1, 3, apart);
+    else if (left == 2)
+        NAME(largest)(at, n, y, 1, 2, apart);
+    else
+        for (int64_t r = 0; r < left; r++, at += apart)
 #pragma omp simd
-            for (int64_t i = 0; i < p->w / 2; i++) to[i] = x[2 * i], to[n + i] = x[2 * i + 1];
+            for (int64_t i = 0; i < n; i++) y[i] = r ? NAME(more)(y[i], at[i]) : at[i];
+}
+
+// Columns of windows lie in phases, so that what a tap meets is neighbours.
+static void NAME(max_across)(const struct pool_shape *p, const T *phases, T *y, int64_t n)
+{
+    int64_t apart = pool_line(p);
+    const T *at[3];
+    for (int64_t k = 0; k < p->kw; k++) {
+        int64_t c = pool_margin(p) + k * p->dw - p->pw;
+        const T *from = phases + c % p->sw * apart + c / p->sw;
+        if (p->kw == 3)
+            at[k] = from;
         else
-            for (int64_t i = 0; i < p->w; i++) to[i % p->sw * n + i / p->sw] = x[i];
-    if (p->sw != 2 || p->w % 2 == 0) return;
-    for (int64_t r = 0; r < p->h; r++) to[(r - p->h) * 2 * n + n - 1] = x[(r - p->h + 1) * p->w - 1];
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++) y[i] = k ? NAME(more)(y[i], from[i]) : from[i];
+    }
+    if (p->kw != 3) return;
+    const T *a = at[0], *b = at[1], *c = at[2];
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = NAME(more)(NAME(more)(a[i], b[i]), c[i]);
+}
+
+// Rows first: the largest of a column of the window, then of the columns, which padding of the lowest value surrounds.
+// Some rows at a time: what was just written elsewhere in a vector is waited for.
+static void NAME(max_forward)(const struct pool_shape *p, const T *x, T *y, int64_t y_pitch)
+{
+    int64_t apart = pool_line(p), margin = pool_margin(p) / p->sw;
+    T *phases = (T *)(void *)p->row, *line = phases + POOL_ROWS * p->sw * apart;
+    for (int64_t i = 0; i < POOL_ROWS * p->sw * apart; i++) phases[i] = LOWEST;
+    for (int64_t first = 0; first < p->oh; first += POOL_ROWS) {
+        int64_t rows = least(POOL_ROWS, p->oh - first);
+        for (int64_t r = 0; r < rows; r++) {
+            T *inside = phases + r * p->sw * apart + margin;
+            NAME(max_down)(p, x, first + r, p->sw == 1 ? inside : line);
+            T *behind = (p->sw == 1 ? inside : line) + p->w;
+            for (int64_t i = 0; i < 2 * POOL_STEP; i++) behind[i] = LOWEST;
+            if (p->sw > 1) NAME(part_line)(p, line, inside, apart, p->w + 2 * POOL_STEP);
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            int64_t oy = first + r, room = (p->oh - oy) * y_pitch;
+            NAME(max_across)(p, phases + r * p->sw * apart, y + oy * y_pitch, pool_whole(p->ow, room));
+        }
+    }
 }
 
 static void NAME(join)(const struct pool_shape *p, const T *x, T *to)
@@ -88,46 +104,62 @@ static void NAME(join)(const struct pool_shape *p, const T *x, T *to)
     int64_t n = pool_pitch(p);
     for (int64_t r = 0; r < p->h; r++, to += p->w, x += p->sw * n) {
         if (p->sw == 2) {
+            int64_t half = pool_whole(p->w / 2, (p->h - r) * p->w / 2);
 #pragma omp simd
-            for (int64_t i = 0; i < p->w / 2; i++) to[2 * i] = x[i], to[2 * i + 1] = x[n + i];
-            if (p->w % 2) to[p->w - 1] = x[n - 1];
+            for (int64_t i = 0; i < half; i++) to[2 * i] = x[i], to[2 * i + 1] = x[n + i];
+            if (p->w % 2) to[p->w - 1] = x[p->w / 2];
         } else {
             for (int64_t i = 0; i < p->w; i++) to[i] = x[i % p->sw * n + i / p->sw];
         }
     }
 }
 
-// The gradient that no tap has taken goes to the first element as large as the window's largest.
-static inline void NAME(take_row)(const T *x, const T *most, T *left, T *dx, int64_t n)
+// The gradient that no tap has taken goes to the first element as large as the window's largest: of n windows. What
+// lies behind them, up to `whole`, stays as it is.
+static inline void NAME(take)(const T *x, const T *most, T *left, T *dx, int32_t n, int32_t whole)
 {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        bool hit = (x[i] == most[i]) | IS_NAN(x[i]);
+    for (int32_t i = 0; i < whole; i++) {
+        bool hit = ((x[i] == most[i]) | IS_NAN(x[i])) & (i < n);
         dx[i] += hit ? left[i] : (T)0;
         left[i] = hit ? (T)0 : left[i];
+    }
+}
+
+static inline void NAME(take_row)(const T *x, const T *most, T *left, T *dx, int64_t n, int64_t room)
+{
+    enum { PIECE = 1 << 20 };
+    for (int64_t k = 0; k < n; k += PIECE) {
+        int64_t m = least(n - k, PIECE);
+        NAME(take)(x + k, most + k, left + k, dx + k, (int32_t)m, (int32_t)pool_whole(m, room - k));
     }
 }
 
 // Tap by tap, all windows of a row at once: rows of x and dx lie in phases, so that what a tap meets is neighbours.
 static void NAME(max_backward)(const struct pool_shape *p, const T *x, const T *dy, T *dx)
 {
-    int64_t pitch = p->sw * pool_pitch(p), windows = p->oh * p->ow;
-    T *most = (T *)(void *)p->planes, *left = most + windows, *parts = left + windows, *sums = parts + p->h * pitch;
-    NAME(max_forward)(p, x, most);
-    memcpy(left, dy, (size_t)windows * sizeof(T));
     bool apart = p->sw > 1;
-    if (apart) NAME(part)(p, x, parts);
+    int64_t pitch = apart ? p->sw * pool_pitch(p) : p->w, all = p->h * pitch, row = pool_steps(p->ow);
+    int64_t windows = p->oh * row;
+    T *most = (T *)(void *)p->planes, *left = most + windows + POOL_STEP, *parts = left + windows + POOL_STEP;
+    T *sums = parts + all + POOL_STEP, *to = apart ? sums : dx;
     const T *from = apart ? parts : x;
-    T *to = apart ? sums : dx;
-    memset(to, 0, (size_t)(p->h * pitch) * sizeof(T));
+    NAME(max_forward)(p, x, most, row);
+    for (int64_t oy = 0; oy < p->oh; oy++) memcpy(left + oy * row, dy + oy * p->ow, (size_t)p->ow * sizeof(T));
+    if (apart) {
+        for (int64_t r = 0; r < p->h; r++)
+            NAME(part_line)(p, x + r * p->w, parts + r * pitch, pool_pitch(p), (p->h - r) * p->w);
+    }
+    int64_t room = all + (apart ? POOL_STEP : 0);
+    memset(to, 0, (size_t)room * sizeof(T));
     for (int64_t ky = 0; ky < p->kh; ky++)
         for (int64_t kx = 0; kx < p->kw; kx++) {
             struct tap t = tap_of(p, ky, kx);
             int64_t y = t.at / p->w, column = t.at % p->w;
             int64_t at = y * pitch + column % p->sw * pool_pitch(p) + column / p->sw;
             for (int64_t oy = t.y.first; oy < t.y.past; oy++, at += p->sh * pitch) {
-                int64_t o = oy * p->ow + t.x.first;
-                NAME(take_row)(from + at, most + o, left + o, to + at, t.x.past - t.x.first);
+                int64_t o = oy * row + t.x.first;
+                NAME(take_row)(from + at, most + o, left + o, to + at, t.x.past - t.x.first, room - at);
             }
         }
     if (apart) NAME(join)(p, sums, dx);
@@ -255,7 +287,7 @@ static void NAME(plane)(const struct pool_shape *p, enum pool_kind kind, const v
                p->dw == 1 && p->oh * 2 <= p->h && p->ow * 2 <= p->w;
     if (two && (kind == POOL_MAX || kind == POOL_MAX_BACKWARD)) two = !NAME(has_nan)(a, p->h * p->w);
     switch (kind) {
-    case POOL_MAX: two ? NAME(max_forward_2x2)(p, a, out) : NAME(max_forward)(p, a, out); break;
+    case POOL_MAX: two ? NAME(max_forward_2x2)(p, a, out) : NAME(max_forward)(p, a, out, p->ow); break;
     case POOL_MAX_BACKWARD: two ? NAME(max_backward_2x2)(p, a, b, out) : NAME(max_backward)(p, a, b, out); break;
 #ifdef FLOATS
     case POOL_AVG: NAME(avg_forward)(p, a, out); break;

@@ -78,18 +78,39 @@ static void JOIN(NAME, _row)(const struct launch *l, const char *x, char *out)
     }
 }
 
-static void JOIN(NAME, _columns)(const struct launch *l, const char *x, char *out, int64_t n, int j)
+// A step of n sums that lie as the class has them; what the next one reads is on its way.
+static void JOIN(NAME, _sums_beside)(const T *x, const T *next, T *out, ACC *acc, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += LINE_B / (int64_t)sizeof(T)) __builtin_prefetch(next + i);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        ACC sum = acc[i] + x[i];
+        acc[i] = sum;
+        out[i] = (T)sum;
+    }
+}
+
+static void JOIN(NAME, _columns)(const struct launch *l, const char *x, char *out, int64_t n, int j, bool streams)
 {
     int last = l->rank - 1;
     const struct launch_operand *o = l->operands;
     int64_t count = l->sizes[last], x_step = walk_stride_B(l, 0, last), out_step = walk_stride_B(l, 1, last);
     T block[COLUMNS];
     ACC acc[COLUMNS];
+    bool lie = l->variant[0] == SCAN_SUM;
+    for (int i = 0; i < 2; i++) lie = lie && o[i].dtype == cpu_class_dtype[CLS] && o[i].strides[j] == 1;
     for (int64_t i = 0; i < n; i++) acc[i] = JOIN(NAME, _start)(l->variant[0]);
-    for (int64_t k = 0; k < count; k++) {
-        CPU_FN(cpu_load)(o[0].dtype, CLS, block, x + k * x_step, n, o[0].strides[j]);
+    for (int64_t k = 0; k < count; k++, x += x_step, out += out_step) {
+        if (lie) {
+            const char *next = k + 1 < count ? x + x_step : x;
+            JOIN(NAME, _sums_beside)
+            ((const T *)(const void *)x, (const T *)(const void *)next, streams ? block : (T *)(void *)out, acc, n);
+            if (streams) stream(out, (const char *)block, n * (int64_t)sizeof(T));
+            continue;
+        }
+        CPU_FN(cpu_load)(o[0].dtype, CLS, block, x, n, o[0].strides[j]);
         JOIN(NAME, _steps)(l->variant[0], block, acc, n, 1);
-        CPU_FN(cpu_store)(o[1].dtype, CLS, out + k * out_step, block, n, o[1].strides[j]);
+        CPU_FN(cpu_store)(o[1].dtype, CLS, out, block, n, o[1].strides[j]);
     }
 }
 #undef T

@@ -3,12 +3,15 @@
 //
 // A value becomes an unsigned key of the same order (turned round when descending), NaN the largest key, -0 that of 0.
 // With the place it came from, keys are sorted by radix, least digit first, which is stable; short rows by insertion.
-// Where few places of a long row are kept, a heap holds the least so far. Values are then read again by their places,
-// so that their bits stay.
+// Where few places of a long row are kept, a heap holds the least so far; of 32-bit keys only those are looked at that
+// a bound leaves. Values are then read again by their places, so that their bits stay.
 #include "cpu/kernels/convert.h"
 #include "cpu/kernels/walk.h"
 #include "cpu/parallel.h"
 #include <string.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 enum { BLOCK = 512, SHORT = 48, DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, HEAP_MOST = 256, HEAP_SHARE = 16 };
 
@@ -22,15 +25,20 @@ static inline bool before(const struct item *a, const struct item *b)
     return a->key < b->key || (a->key == b->key && a->place < b->place);
 }
 
-static inline uint64_t key_f32(float x, bool descending)
+static inline uint32_t key_f32(float x, bool descending)
 {
     union {
         float f;
         uint32_t u;
     } v = {.f = x == 0 ? 0 : x};
-    if (x != x) return UINT32_MAX;
-    uint32_t key = v.u >> 31 ? ~v.u : v.u | 0x80000000u;
-    return descending ? ~key : key;
+    uint32_t key = v.u ^ ((uint32_t)((int32_t)v.u >> 31) | 0x80000000u);
+    key ^= descending ? UINT32_MAX : 0;
+    return x != x ? UINT32_MAX : key;
+}
+
+static inline uint32_t key_i32(int32_t x, bool descending)
+{
+    return (uint32_t)x ^ (descending ? 0x7fffffffu : 0x80000000u);
 }
 
 static inline uint64_t key_f64(double x, bool descending)
@@ -75,7 +83,7 @@ static void load_keys(const struct launch *l, enum scalar_class cls, const char 
             for (int64_t i = 0; i < n; i++) keys[i] = key_f64(b.f64[i], down);
             break;
         case CLASS_I32:
-            for (int64_t i = 0; i < n; i++) keys[i] = (uint32_t)b.i32[i] ^ (down ? 0x7fffffffu : 0x80000000u);
+            for (int64_t i = 0; i < n; i++) keys[i] = key_i32(b.i32[i], down);
             break;
         default:
             for (int64_t i = 0; i < n; i++) keys[i] = (uint64_t)b.i64[i] ^ (down ? INT64_MAX : UINT64_C(1) << 63);
@@ -173,6 +181,97 @@ static void select_first(struct row *r)
     }
 }
 
+// 32-bit keys of a row.
+static void load_narrow(const struct launch *l, enum scalar_class cls, const char *x, uint32_t *keys, int64_t count)
+{
+    const struct launch_operand *o = &l->operands[0];
+    int64_t step_B = walk_stride_B(l, 0, l->rank - 1), stride = o->strides[l->rank - 1];
+    bool down = l->variant[0], lies = o->dtype == cpu_class_dtype[cls] && stride == 1;
+    union {
+        float f32[BLOCK];
+        int32_t i32[BLOCK];
+    } b;
+    for (int64_t k = 0; k < count; k += BLOCK) {
+        int64_t n = count - k < BLOCK ? count - k : BLOCK;
+        const void *block = lies ? (const void *)(x + k * step_B) : &b;
+        const float *f32 = block;
+        const int32_t *i32 = block;
+        if (!lies) CPU_FN(cpu_load)(o->dtype, cls, &b, x + k * step_B, n, stride);
+        if (cls == CLASS_F32)
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++) keys[k + i] = key_f32(f32[i], down);
+        else
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++) keys[k + i] = key_i32(i32[i], down);
+    }
+}
+
+// A key that at least `keep` of n keys are not above, and hardly more than those: each is the least of a group, of
+// which there are more than are kept.
+static uint32_t bound_of(const uint32_t *keys, int64_t n, int64_t keep)
+{
+    enum { GROUPS = 64, GROUPS_A_PLACE = 4, GROUPS_MOST = GROUPS_A_PLACE * HEAP_MOST };
+    uint32_t first[GROUPS_MOST], low = UINT32_MAX, high = 0;
+    int64_t groups = keep * GROUPS_A_PLACE > GROUPS ? keep * GROUPS_A_PLACE : GROUPS;
+    for (int64_t g = 0; g < groups; g++) first[g] = UINT32_MAX;
+    for (int64_t k = 0; k < n; k += groups) {
+        int64_t m = least(groups, n - k);
+#pragma omp simd
+        for (int64_t g = 0; g < m; g++) first[g] = keys[k + g] < first[g] ? keys[k + g] : first[g];
+    }
+#pragma omp simd reduction(min : low) reduction(max : high)
+    for (int64_t g = 0; g < groups; g++) {
+        low = first[g] < low ? first[g] : low;
+        high = first[g] > high ? first[g] : high;
+    }
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2, below = 0;
+#pragma omp simd reduction(+ : below)
+        for (int64_t g = 0; g < groups; g++) below += first[g] <= middle;
+        if (below < keep)
+            low = middle + 1;
+        else
+            high = middle;
+        if (below >= keep && below <= keep + keep / 4) break;
+    }
+    return high;
+}
+
+// Which of STEP keys are not above the bound, a bit each.
+enum { STEP = 16 };
+static inline uint32_t within(const uint32_t *keys, uint32_t bound)
+{
+#ifdef __AVX512F__
+    return _mm512_cmple_epu32_mask(_mm512_loadu_si512(keys), _mm512_set1_epi32((int)bound));
+#else
+    uint32_t any = 0, bits = 0;
+#pragma omp simd reduction(| : any)
+    for (int i = 0; i < STEP; i++) any |= keys[i] <= bound;
+    for (int i = 0; any && i < STEP; i++) bits |= (uint32_t)(keys[i] <= bound) << i;
+    return bits;
+#endif
+}
+
+// The first `keep` of a row, in order, at the front of r->keys.
+static void select_narrow(struct row *r, const uint32_t *keys)
+{
+    uint32_t bound = bound_of(keys, r->n, r->keep);
+    struct row some = *r;
+    int64_t k = 0;
+    some.n = 0;
+    for (; k + STEP <= r->n; k += STEP)
+        for (uint32_t bits = within(keys + k, bound); bits; bits &= bits - 1) {
+            int64_t place = k + __builtin_ctz(bits);
+            some.keys[some.n++] = (uint64_t)keys[place] << 32 | (uint64_t)place;
+        }
+    for (; k < r->n; k++)
+        if (keys[k] <= bound) some.keys[some.n++] = (uint64_t)keys[k] << 32 | (uint64_t)k;
+    if (some.n <= SHORT)
+        insertion(&some);
+    else
+        select_first(&some);
+}
+
 static void copy_values(char *to, int64_t to_step_B, const char *x, int64_t x_step_B, const int64_t *places, int64_t n,
                         int size_B)
 {
@@ -203,6 +302,25 @@ static void store(const struct launch *l, const struct row *r, const char *x, ch
     }
 }
 
+// The places that are kept, at the front of r->keys.
+static void order_row(const struct launch *l, enum scalar_class cls, const char *x, struct row *r)
+{
+    bool few = r->keep <= HEAP_MOST && r->keep <= r->n / HEAP_SHARE;
+    if (few && r->narrow) {
+        uint32_t *keys = (uint32_t *)(void *)r->keys_2;
+        load_narrow(l, cls, x, keys, r->n);
+        select_narrow(r, keys);
+        return;
+    }
+    load_keys(l, cls, x, r);
+    if (few)
+        select_first(r);
+    else if (r->n <= SHORT)
+        insertion(r);
+    else
+        radix(r);
+}
+
 struct cpu_work CPU_FN(cpu_units_sort_rows)(const struct launch *l)
 {
     struct cpu_work w = {1, 32 * l->sizes[l->rank - 1]};
@@ -231,13 +349,7 @@ kiln_status CPU_FN(cpu_kernel_sort_rows)(const struct launch *l, int64_t begin, 
         for (int o = 0; o < 3; o++) at[o] = w.at[o] && j >= 0 ? w.at[o] + w.inner * walk_stride_B(l, o, j) : w.at[o];
         r.keys = keys, r.keys_2 = keys_2;
         r.places = r.narrow ? NULL : places, r.places_2 = r.narrow ? NULL : places_2;
-        load_keys(l, cls, at[0], &r);
-        if (r.keep <= HEAP_MOST && r.keep <= r.n / HEAP_SHARE)
-            select_first(&r);
-        else if (r.n <= SHORT)
-            insertion(&r);
-        else
-            radix(&r);
+        order_row(l, cls, at[0], &r);
         store(l, &r, at[0], at[1], at[2]);
         walk_next(&w, 1);
     }

@@ -19,6 +19,7 @@ struct result {
     uint8_t kind;
     bool part;     // `layout` tells where in the output it lies
     bool dense;    // row-major in memory, where passes may have found a view
+    bool alone;    // no other result is that output
     uint8_t shown; // enum shown_as: how the caller sees it
     int32_t index; // of the output or source
     struct type type;
@@ -107,7 +108,8 @@ void captured_finish(struct captured *c);
 kiln_status source_tensor(const struct source *s, kiln_tensor *const *in, kiln_tensor **out);
 // Where the value of such a state is on the tape now.
 kiln_status source_history(const struct source *s, struct tape_edge *out);
-// The handles of a call that has run, new ones of the open scope.
+// The handles of a call that has run, of the open scope. `fresh`: outputs are handles of their own, which may be given
+// on.
 kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *sources,
-                             kiln_tensor *const *outputs, kiln_tensor **out);
+                             kiln_tensor *const *outputs, bool fresh, kiln_tensor **out);
 size_t captured_unread(const struct captured *c); // inputs that neither the graph nor the caller reads

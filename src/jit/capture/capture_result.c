@@ -62,7 +62,12 @@ static kiln_status add_result(struct capturing *c, struct captured *out, size_t 
     to->dense = to->part || layout_is_contiguous(&t->type, &t->layout);
     // What its caller may write eagerly it may write here.
     to->dense |= ir_may_repeat(out->graph, value) && !layout_overlaps(&t->type, &t->layout);
-    return add_output(out, value, name, &to->index);
+    size_t before = out->n_outputs;
+    TRY(add_output(out, value, name, &to->index));
+    to->alone = out->n_outputs > before;
+    for (size_t k = 0; k < i && !to->alone; k++)
+        if (out->results[k].kind == RESULT_OUTPUT && out->results[k].index == to->index) out->results[k].alone = false;
+    return KILN_OK;
 }
 
 // The value whose memory a result would lie in.
@@ -130,9 +135,8 @@ static struct tape_node *leaf_of_source(const struct source *s)
 
 static kiln_tensor *gradient_now(const struct recorder *r, const struct tape_node *leaf)
 {
-    for (size_t i = 0; i < r->gradients.n; i++)
-        if (r->gradients.v[i].leaf == leaf) return r->gradients.v[i].now;
-    return NULL;
+    int32_t i = chains_first(&r->gradients_of, leaf);
+    return i < 0 ? NULL : r->gradients.v[i].now;
 }
 
 // What kiln_backward left in parameters becomes outputs.

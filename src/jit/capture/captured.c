@@ -115,6 +115,13 @@ static kiln_tensor *shown(const struct source *s, const struct result *r, kiln_t
     return tensor_on(fixed ? s->storage : in[s->input]->storage, &r->type, &layout);
 }
 
+static kiln_tensor *as_result(kiln_tensor *output, const struct type *type)
+{
+    type_copy(&output->type, type);
+    output->type.weak = false;
+    return output;
+}
+
 static kiln_tensor *number_of(const struct result *r)
 {
     kiln_tensor *t = r->type.dtype == KILN_F64   ? kiln_scalar(r->number)
@@ -124,7 +131,7 @@ static kiln_tensor *number_of(const struct result *r)
 }
 
 kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, kiln_tensor *const *sources,
-                             kiln_tensor *const *outputs, kiln_tensor **out)
+                             kiln_tensor *const *outputs, bool fresh, kiln_tensor **out)
 {
     for (size_t i = 0; i < c->n_results; i++) {
         const struct result *r = &c->results[i];
@@ -134,8 +141,12 @@ kiln_status captured_results(const struct captured *c, kiln_tensor *const *in, k
             out[i] = shown(&c->sources[r->index], r, sources[r->index], in);
         else {
             kiln_tensor *t = outputs[r->index];
-            out[i] = t->builder ? part_inside(t, &r->type, r->part ? &r->layout : NULL)
-                                : tensor_on(t->storage, &r->type, r->part ? &r->layout : &t->layout);
+            if (t->builder)
+                out[i] = part_inside(t, &r->type, r->part ? &r->layout : NULL);
+            else if (fresh && r->alone && !r->part)
+                out[i] = as_result(t, &r->type);
+            else
+                out[i] = tensor_on(t->storage, &r->type, r->part ? &r->layout : &t->layout);
         }
         if (!out[i]) return error_pending;
         tensor_show(out[i], r->shown);

@@ -399,6 +399,8 @@ void recorder_finish(struct recorder *r)
     for (size_t i = 0; i < r->leaves.n; i++) node_unref(r->leaves.v[i]);
     storage_unref(r->conflict.storage);
     vec_free(&r->leaves);
+    struct chains *const lists[] = {&r->variables_on, &r->sources_on, &r->sources_of, &r->gradients_of, &r->leaves_of};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) chains_finish(lists[i]);
     vec_free(&r->of_rules);
     vec_free(&r->variables);
     vec_free(&r->sources);

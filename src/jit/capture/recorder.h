@@ -6,6 +6,7 @@
 // value. So every write is a new value, every read sees the last write through any view, and at the end what belongs to
 // tensors outside is written back, in order.
 #pragma once
+#include "base/chains.h"
 #include "base/vec.h"
 #include "grad/map.h"
 #include "ir/host.h"
@@ -23,7 +24,7 @@ struct variable {
     uint32_t version;        // raised by each write
     uint32_t moves;          // raised by each that moves it on the tape
     int32_t source;          // the input that it belongs to; -1: made in the capture
-    struct storage *storage; // by which it is found again (a reference), or NULL
+    struct storage *storage; // by which it is found again (a reference), or NULL; see recorder_lay
     uint64_t written;        // its last write's number; 0: never
     const void *family;      // of the handles from outside that it was met by
     bool parted;             // it was met by handles whose gradients are apart, or by a state and another one
@@ -93,16 +94,20 @@ struct recorder {
     VEC(struct own_place) places;   // by a handle's `place`, from 1
     VEC(struct source) sources;     // in the order of the graph's inputs
     VEC(struct constant) constants;
-    VEC(struct host_call *) hosts;       // that nodes name; references
-    VEC(struct leaf_gradient) gradients; // that were given or asked for
-    VEC(struct tape_node *) leaves;      // parameters and states in another's source; references
-    VEC(struct replayed) replayed;       // by value; those beyond have no gradient
-    struct node_map latest;              // by node: the number of the last value that lies there, plus one
-    VEC(kiln_tensor *) known;            // by value: what was computed for reads; owned
-    VEC(struct happened) happened;       // writes, in order
+    VEC(struct host_call *) hosts;          // that nodes name; references
+    VEC(struct leaf_gradient) gradients;    // that were given or asked for
+    VEC(struct tape_node *) leaves;         // parameters and states in another's source; references
+    struct chains variables_on, sources_on; // by storage
+    struct chains sources_of, gradients_of; // by leaf
+    struct chains leaves_of;                // by themselves
+    VEC(struct replayed) replayed;          // by value; those beyond have no gradient
+    struct node_map latest;                 // by node: the number of the last value that lies there, plus one
+    VEC(kiln_tensor *) known;               // by value: what was computed for reads; owned
+    VEC(struct happened) happened;          // writes, in order
     VEC(struct gradient_step) gradient_steps;
     bool records_gradients; // the backward that came last, with .create_graph
     bool accumulates;       // the same, with .accumulate
+    bool has_arrived;       // some step is GRADIENT_ARRIVED
     uint64_t writes, random_counters;
     uint64_t taken;                  // memory that was a constant's, before it was written
     uint64_t max_nodes;              // of this one and those around it; 0: no bound
@@ -187,6 +192,8 @@ kiln_status recorder_refuse(const struct recorder *r, const char *op, const kiln
 // recorder_memory.c
 const struct joined *recorder_joined(const struct recorder *r, const struct storage *s); // NULL: its sources are apart
 int32_t recorder_find(const struct recorder *r, kiln_tensor *t); // the variable that t from outside is in; 0: none
+kiln_status recorder_lay(struct recorder *r, int32_t variable, struct storage *storage); // that the variable lies on
+kiln_status recorder_set_leaf(struct recorder *r, int32_t source, struct tape_node *leaf);
 bool recorder_overlaps(const struct recorder *r, const kiln_tensor *t);
 // A handle from outside is a way to it.
 void recorder_meet(struct recorder *r, int32_t variable, const kiln_tensor *t); // part of it is in a variable

@@ -6,9 +6,21 @@
 // gradient read afterwards: such leaves are marked, and a call whose tape leads to one is refused.
 #include "jit/capture/recorder.h"
 
+static bool is_parameter(const struct source *s)
+{
+    return s->kind == SOURCE_LEAF || s->kind == SOURCE_INPUT;
+}
+
 static const char *leaf_name(const struct tape_node *leaf)
 {
     return leaf->leaf->name ? leaf->leaf->name : "a leaf without a name";
+}
+
+static int32_t source_of_leaf(const struct recorder *r, const struct tape_node *leaf)
+{
+    for (int32_t i = chains_first(&r->sources_of, leaf); i >= 0; i = chains_next(&r->sources_of, i))
+        if (is_parameter(&r->sources.v[i])) return i;
+    return -1;
 }
 
 static kiln_tensor *gradient_before(const struct recorder *r, struct tape_node *leaf, bool uses)
@@ -17,20 +29,16 @@ static kiln_tensor *gradient_before(const struct recorder *r, struct tape_node *
         const struct leaf_gradient *around = recorder_leaf_gradient(r->outer, leaf, uses);
         return around && around->now ? tensor_second(around->now) : NULL;
     }
-    for (size_t i = 0; i < r->sources.n; i++) {
-        const struct source *s = &r->sources.v[i];
-        if (s->leaf != leaf || (s->kind != SOURCE_LEAF && s->kind != SOURCE_INPUT)) continue;
-        return s->gradient ? tensor_second(s->gradient) : NULL;
-    }
+    int32_t source = source_of_leaf(r, leaf);
+    if (source >= 0) return r->sources.v[source].gradient ? tensor_second(r->sources.v[source].gradient) : NULL;
     kiln_tensor *g;
     return leaf_hold_gradient(leaf, &g) ? NULL : g;
 }
 
 static struct leaf_gradient *find(const struct recorder *r, const struct tape_node *leaf)
 {
-    for (size_t i = 0; i < r->gradients.n; i++)
-        if (r->gradients.v[i].leaf == leaf) return &r->gradients.v[i];
-    return NULL;
+    int32_t i = chains_first(&r->gradients_of, leaf);
+    return i < 0 ? NULL : &r->gradients.v[i];
 }
 
 struct leaf_gradient *recorder_leaf_gradient(struct recorder *r, struct tape_node *leaf, bool uses)
@@ -44,7 +52,9 @@ struct leaf_gradient *recorder_leaf_gradient(struct recorder *r, struct tape_nod
     struct leaf_gradient g = {.leaf = leaf, .now = gradient_before(r, leaf, uses), .used = uses};
     g.had = g.now;
     if (g.now) g.storage_before = g.now->storage, g.value_before = g.now->value;
-    if (error_pending || vec_push(&r->gradients, g)) return NULL;
+    if (error_pending || vec_reserve(&r->gradients, r->gradients.n + 1)) return NULL;
+    if (chains_add(&r->gradients_of, leaf, (int32_t)r->gradients.n)) return NULL;
+    r->gradients.v[r->gradients.n++] = g;
     if (g.now) kiln_own(g.now);
     node_ref(leaf);
     return &r->gradients.v[r->gradients.n - 1];
@@ -85,10 +95,9 @@ void recorder_found_no_gradient(struct sink *sink, const struct tape_node *leaf)
     for (struct recorder *r = recorder_of(sink); r; r = r->outer) {
         const struct leaf_gradient *g = find(r, leaf);
         if (r->outer && g && (g->replaced || g->given)) return;
-        for (size_t i = 0; i < r->sources.n; i++) {
+        for (int32_t i = chains_first(&r->sources_of, leaf); i >= 0; i = chains_next(&r->sources_of, i)) {
             struct source *s = &r->sources.v[i];
-            bool parameter = s->kind == SOURCE_LEAF || s->kind == SOURCE_INPUT;
-            if (parameter && s->leaf == leaf && !s->gradient) s->no_gradient = true;
+            if (is_parameter(s) && !s->gradient) s->no_gradient = true;
         }
     }
 }
@@ -100,15 +109,7 @@ void recorder_drop_gradients(struct recorder *r)
         node_unref(r->gradients.v[i].leaf);
     }
     vec_free(&r->gradients);
-}
-
-static int32_t source_of_leaf(const struct recorder *r, const struct tape_node *leaf)
-{
-    for (size_t i = 0; i < r->sources.n; i++) {
-        const struct source *s = &r->sources.v[i];
-        if (s->leaf == leaf && (s->kind == SOURCE_LEAF || s->kind == SOURCE_INPUT)) return (int32_t)i;
-    }
-    return -1;
+    chains_finish(&r->gradients_of);
 }
 
 static int32_t source_of_place(const struct recorder *r, const struct tape_node *place)
@@ -121,6 +122,7 @@ static int32_t source_of_place(const struct recorder *r, const struct tape_node 
 // Something went on outside since the leaf's gradient was last replaced.
 static bool may_have_more(const struct recorder *r, int32_t source)
 {
+    if (!r->has_arrived) return false;
     for (size_t i = r->gradient_steps.n; i-- > 0;) {
         const struct gradient_step *s = &r->gradient_steps.v[i];
         if (s->event == GRADIENT_ARRIVED) return true;
@@ -151,10 +153,8 @@ static kiln_status note_read(struct recorder *r, const struct tape_node *leaf)
 
 static void mark_changed(struct recorder *r, const struct tape_node *leaf)
 {
-    for (size_t i = 0; i < r->sources.n; i++) {
-        struct source *s = &r->sources.v[i];
-        if (s->leaf == leaf && (s->kind == SOURCE_LEAF || s->kind == SOURCE_INPUT)) s->changed = true;
-    }
+    for (int32_t i = chains_first(&r->sources_of, leaf); i >= 0; i = chains_next(&r->sources_of, i))
+        if (is_parameter(&r->sources.v[i])) r->sources.v[i].changed = true;
 }
 
 static kiln_status value_of(struct recorder *r, kiln_tensor *gradient, int32_t *value)
@@ -206,6 +206,7 @@ kiln_status recorder_note_gradient(struct sink *sink, const struct gradient_note
             r->name);
     s.n_nodes = r->sink.builder.graph->nodes.n;
     s.node = n->event == GRADIENT_ARRIVED ? n->node : NULL;
+    r->has_arrived |= n->event == GRADIENT_ARRIVED;
     TRY(vec_push(&r->gradient_steps, s));
     node_ref(s.node);
     return KILN_OK;

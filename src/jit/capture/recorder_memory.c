@@ -42,14 +42,14 @@ static bool contains(const struct variable *v, const kiln_tensor *t)
 // A parameter is the variable that was made for it. Where it requires no gradient, any that lies in its place will do.
 static int32_t find_leaf(const struct recorder *r, const kiln_tensor *t, const struct tape_node *leaf)
 {
-    for (size_t i = 0; i < r->sources.n; i++) {
-        const struct source *s = &r->sources.v[i];
-        if (s->leaf != leaf || s->storage != t->storage || s->kind == SOURCE_GRADIENT) continue;
-        if (variable_is_at(&r->variables.v[s->variable], t)) return s->variable;
-    }
-    for (size_t i = 0; i < r->sources.n; i++) {
+    for (int32_t i = chains_first(&r->sources_of, leaf); i >= 0; i = chains_next(&r->sources_of, i)) {
         const struct source *s = &r->sources.v[i];
         if (s->storage != t->storage || s->kind == SOURCE_GRADIENT) continue;
+        if (variable_is_at(&r->variables.v[s->variable], t)) return s->variable;
+    }
+    for (int32_t i = chains_first(&r->sources_on, t->storage); i >= 0; i = chains_next(&r->sources_on, i)) {
+        const struct source *s = &r->sources.v[i];
+        if (s->kind == SOURCE_GRADIENT) continue;
         const struct variable *v = &r->variables.v[s->variable];
         if (s->kind == SOURCE_MEMORY || (variable_is_at(v, t) && !node_requires_grad(leaf))) return s->variable;
     }
@@ -61,13 +61,26 @@ int32_t recorder_find(const struct recorder *r, kiln_tensor *t)
     const struct tape_node *leaf = recorder_leaf_of(t);
     if (leaf) return find_leaf(r, t, leaf);
     int32_t found = 0;
-    for (size_t i = 1; i < r->variables.n; i++) {
+    for (int32_t i = chains_first(&r->variables_on, t->storage); i >= 0; i = chains_next(&r->variables_on, i)) {
         const struct variable *v = &r->variables.v[i];
-        if (v->storage != t->storage) continue;
-        if (variable_is_at(v, t)) return (int32_t)i;
-        if (!found && contains(v, t)) found = (int32_t)i;
+        if (variable_is_at(v, t)) return i;
+        if (!found && contains(v, t)) found = i;
     }
     return found;
+}
+
+kiln_status recorder_lay(struct recorder *r, int32_t variable, struct storage *storage)
+{
+    TRY(chains_add(&r->variables_on, storage, variable));
+    r->variables.v[variable].storage = storage_ref(storage);
+    return KILN_OK;
+}
+
+kiln_status recorder_set_leaf(struct recorder *r, int32_t source, struct tape_node *leaf)
+{
+    TRY(chains_add(&r->sources_of, leaf, source));
+    r->sources.v[source].leaf = node_ref(leaf);
+    return KILN_OK;
 }
 
 static bool is_outside(const struct recorder *r, const struct variable *v)
@@ -88,9 +101,9 @@ kiln_status recorder_join(struct recorder *r, struct storage *storage, bool whol
 kiln_status recorder_check_apart(struct recorder *r, int32_t variable, bool write)
 {
     const struct variable *v = &r->variables.v[variable];
-    for (size_t i = 1; i < r->variables.n && v->storage; i++) {
+    for (int32_t i = chains_first(&r->variables_on, v->storage); i >= 0; i = chains_next(&r->variables_on, i)) {
         const struct variable *other = &r->variables.v[i];
-        if (other == v || other->storage != v->storage || !(write || other->written)) continue;
+        if (other == v || !(write || other->written)) continue;
         if (layout_overlap(&v->current->type, &v->layout, &other->current->type, &other->layout))
             return recorder_join(r, v->storage, is_outside(r, v) || is_outside(r, other));
     }
@@ -109,20 +122,17 @@ void recorder_meet(struct recorder *r, int32_t variable, const kiln_tensor *t)
 
 bool recorder_overlaps(const struct recorder *r, const kiln_tensor *t)
 {
-    for (size_t i = 1; i < r->variables.n; i++) {
+    for (int32_t i = chains_first(&r->variables_on, t->storage); i >= 0; i = chains_next(&r->variables_on, i)) {
         const struct variable *v = &r->variables.v[i];
-        if (v->storage == t->storage && layout_overlap(&v->current->type, &v->layout, &t->type, &t->layout))
-            return true;
+        if (layout_overlap(&v->current->type, &v->layout, &t->type, &t->layout)) return true;
     }
     return false;
 }
 
 kiln_status recorder_watch(struct recorder *r, struct tape_node *leaf)
 {
-    for (size_t i = 0; i < r->sources.n; i++)
-        if (r->sources.v[i].leaf == leaf) return KILN_OK;
-    for (size_t i = 0; i < r->leaves.n; i++)
-        if (r->leaves.v[i] == leaf) return KILN_OK;
+    if (chains_first(&r->sources_of, leaf) >= 0 || chains_first(&r->leaves_of, leaf) >= 0) return KILN_OK;
+    TRY(chains_add(&r->leaves_of, leaf, (int32_t)r->leaves.n));
     TRY(vec_push(&r->leaves, leaf));
     node_ref(leaf);
     return KILN_OK;

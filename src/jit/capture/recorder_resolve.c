@@ -105,8 +105,7 @@ static kiln_status add_outside(struct recorder *r, const char *op, kiln_tensor *
     s.input = owner->input;
     snprintf(name, sizeof name, "d %s", of->leaf->name ? of->leaf->name : "state");
     TRY(recorder_add_source(r, &s, &t->type, name, variable));
-    r->sources.v[r->sources.n - 1].leaf = node_ref(of);
-    return KILN_OK;
+    return recorder_set_leaf(r, (int32_t)r->sources.n - 1, of);
 }
 
 // An input that the function also reaches from outside is that input from now on.

@@ -15,10 +15,13 @@ kiln_status recorder_add_source(struct recorder *r, struct source *s, const stru
     tensor_destroy(t);
     if (status) return status;
     struct variable *v = &r->variables.v[*variable];
-    v->source = (int32_t)r->sources.n;
-    v->storage = storage_ref(s->storage);
+    int32_t number = (int32_t)r->sources.n;
+    v->source = number;
+    TRY(recorder_lay(r, *variable, s->storage));
     s->variable = *variable;
     s->row_major = layout_is_contiguous(&s->type, &s->layout);
+    TRY(chains_add(&r->sources_on, s->storage, number));
+    TRY(chains_add(&r->sources_of, s->leaf, number));
     TRY(vec_push(&r->sources, *s));
     node_ref(s->leaf);
     if (source_holds_storage(s)) storage_ref(s->storage);
@@ -48,9 +51,9 @@ kiln_tensor *recorder_number_of_call(struct recorder *r, double (*fn)(void *user
 
 kiln_status recorder_add_memory(struct recorder *r, struct storage *storage, uint8_t dtype, int32_t *variable)
 {
-    for (size_t i = 0; i < r->sources.n; i++) {
+    for (int32_t i = chains_first(&r->sources_on, storage); i >= 0; i = chains_next(&r->sources_on, i)) {
         const struct source *s = &r->sources.v[i];
-        if (s->kind == SOURCE_MEMORY && s->storage == storage) {
+        if (s->kind == SOURCE_MEMORY) {
             *variable = s->variable;
             return KILN_OK;
         }

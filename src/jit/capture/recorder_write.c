@@ -33,7 +33,7 @@ kiln_status recorder_take_memory(struct recorder *r, kiln_tensor *t, kiln_tensor
     tape_set_node(first, all->node, all->node_out);
     TRY(variable_new(r, first, &whole, &variable));
     r->taken++;
-    r->variables.v[variable].storage = storage_ref(t->storage);
+    TRY(recorder_lay(r, variable, t->storage));
     TRY(variable_show(r, variable, &t->type, &t->layout, out));
     if (!edge.node || node_requires_grad(first->node)) return KILN_OK;
     tape_set_node(*out, edge.node, edge.out);
