@@ -100,31 +100,9 @@ static void element_values(struct emitter *e, int pass)
     }
 }
 
-// Of the row that comes next, what lies where this vector does: the last pass is over rows that are in the cache.
-static void ask_ahead(struct emitter *e)
-{
-    enum { LINE_B = 64, READ = 0, NEAR = 2, DATA = 1 };
-    int rows = e->n_parallel - 1;
-    for (int i = 0; i < e->k->dag.n_nodes; i++) {
-        const struct scalar_node *n = &e->k->dag.nodes[i];
-        if (n->kind != SCALAR_LOAD || n->n_args > 0 || e->k->in[n->code].strides[e->lanes_dim] != 1) continue;
-        const struct walker *from = walker_find(e, WALK_ACCESS, n->code);
-        int64_t size_B = llvm_host->dtype_size_B[e->k->in[n->code].dtype];
-        if (!from->moves[rows]) continue;
-        LLVMValueRef at = emit_at(e, emit_load(e, e->bytes, from->slot), from->step[rows]);
-        at = emit_at(e, at, LLVMBuildMul(e->b, e->lane, emit_int(e, size_B), ""));
-        for (int64_t line_B = 0; line_B < e->width * size_B; line_B += LINE_B) {
-            LLVMValueRef args[] = {emit_at(e, at, emit_int(e, line_B)), LLVMConstInt(e->i32, READ, false),
-                                   LLVMConstInt(e->i32, NEAR, false), LLVMConstInt(e->i32, DATA, false)};
-            emit_call(e, "llvm.prefetch", &e->bytes, 1, args, 4);
-        }
-    }
-}
-
 // One vector of elements: values, folds, stores, checks.
 void row_element(struct emitter *e, int pass)
 {
-    if (e->over_row && pass > 0 && pass == fused_last_pass(e->k) && e->n_parallel > 0 && !e->mask) ask_ahead(e);
     element_values(e, pass);
     for (int i = 0; i < e->k->dag.n_nodes; i++) {
         if (!fused_pass_folds(e->k, pass, i)) continue;

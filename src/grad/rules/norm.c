@@ -1,6 +1,7 @@
 // Softmax and normalisation. First derivatives are one kernel each; the gradients of those kernels go by their
 // decomposition.
 #include "grad/rules/parts.h"
+#include "ir/graph.h"
 #include "tensor/tensor.h"
 
 static kiln_tensor *sum_axis(kiln_tensor *t, int64_t axis)
@@ -48,12 +49,20 @@ static kiln_tensor *weight_or_one(kiln_tensor *w)
     return w ? w : kiln_scalar(1);
 }
 
-// (x - mean) / deviation. In a graph it is made where it is needed from numbers of each row; else, and where those
-// would be rounded, it is one kernel.
+// In a graph that computes with it, x is there to be read again.
+static bool is_given(const kiln_tensor *x)
+{
+    if (!x->builder || !x->builder->graph || x->value < 0) return false;
+    return x->builder->graph->values.v[x->value].kind == IR_INPUT;
+}
+
+// (x - mean) / deviation. Where a graph makes the numbers of each row for x's gradient too, and x can be read again, it
+// is made from those where it is needed; else, and where they would be rounded, it is one kernel.
 static kiln_tensor *normalised(kiln_tensor *x, int64_t n_axes, double eps)
 {
     bool narrow = kiln_tensor_dtype(x) != KILN_F32 && kiln_tensor_dtype(x) != KILN_F64;
-    if (narrow || !x->builder) return kiln_layer_norm(x, n_axes, KILN_LAYER_NORM(.eps = eps ? eps : KILN_ZERO));
+    if (narrow || !is_given(x) || !kiln_rule_wants(0))
+        return kiln_layer_norm(x, n_axes, KILN_LAYER_NORM(.eps = eps ? eps : KILN_ZERO));
     int64_t axes[KILN_MAX_RANK];
     for (int64_t i = 0; i < n_axes; i++) axes[i] = -i - 1;
     kiln_reduce_opts rows = {.size = sizeof rows, .axes = {(size_t)n_axes, axes}, .keepdims = true};
