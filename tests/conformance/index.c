@@ -272,13 +272,17 @@ static void writers(const char *op, enum writer what, const struct index_case *c
 }
 
 static const struct index_case scatters[] = {
-    {2, {4, 6}, 1, 2, {4, 9}}, {2, {4, 6}, 0, 2, {7, 6}}, {3, {3, 4, 5}, -2, 3, {2, 9, 5}},
-    {1, {9}, 0, 1, {40}},      {2, {4, 6}, 1, 2, {4, 0}}, {2, {5, 3}, 0, 2, {300, 3}},
+    {2, {4, 6}, 1, 2, {4, 9}},        {2, {4, 6}, 0, 2, {7, 6}},
+    {3, {3, 4, 5}, -2, 3, {2, 9, 5}}, {1, {9}, 0, 1, {40}},
+    {2, {4, 6}, 1, 2, {4, 0}},        {2, {5, 3}, 0, 2, {300, 3}},
+    {2, {5, 700}, 0, 2, {45, 700}}, // few rows of many columns
+    {2, {64, 130}, 0, 2, {257, 130}},
 };
+enum { N_SCATTERS = sizeof scatters / sizeof scatters[0] };
 
 void conform_scatter(const char *op)
 {
-    writers(op, SCATTER, scatters, 6);
+    writers(op, SCATTER, scatters, N_SCATTERS);
     const int64_t wrong[] = {0, 5, 1};
     kiln_tensor *index = kiln_from_data(suite.dev, KILN_I64, KILN_SHAPE(1, 3), wrong);
     out_of_range(kiln_scatter(kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(1, 3)), 1, index,
@@ -296,22 +300,22 @@ void conform_scatter(const char *op)
 
 void conform_scatter_add(const char *op)
 {
-    writers(op, SCATTER_ADD, scatters, 6);
+    writers(op, SCATTER_ADD, scatters, N_SCATTERS);
 }
 
 void conform_scatter_mul(const char *op)
 {
-    writers(op, SCATTER_MUL, scatters, 6);
+    writers(op, SCATTER_MUL, scatters, N_SCATTERS);
 }
 
 void conform_scatter_max(const char *op)
 {
-    writers(op, SCATTER_MAX, scatters, 6);
+    writers(op, SCATTER_MAX, scatters, N_SCATTERS);
 }
 
 void conform_scatter_min(const char *op)
 {
-    writers(op, SCATTER_MIN, scatters, 6);
+    writers(op, SCATTER_MIN, scatters, N_SCATTERS);
 }
 
 void conform_index_add(const char *op)

@@ -38,13 +38,6 @@ static void gather_run(const struct gather_run *r, int size_B)
     }
 }
 
-static bool all_inside(const int64_t *index, int64_t n, int64_t size)
-{
-    uint64_t out = 0;
-    for (int64_t i = 0; i < n; i++) out |= (uint64_t)index[i] >= (uint64_t)size;
-    return !out;
-}
-
 // Whether n points were picked by indices as they lie; false: they need more.
 static bool gather_far(const struct launch *l, const int64_t steps[3], char *out, const char *x, const char *at,
                        int64_t n)

@@ -34,3 +34,11 @@ static inline kiln_status index_load(const struct launch *l, int operand, int64_
     }
     return bad ? index_out_of_range(l, index, n, size) : KILN_OK;
 }
+
+// Whether they can be used as they lie.
+static inline bool all_inside(const int64_t *index, int64_t n, int64_t size)
+{
+    uint64_t out = 0;
+    for (int64_t i = 0; i < n; i++) out |= (uint64_t)index[i] >= (uint64_t)size;
+    return !out;
+}

@@ -7,6 +7,8 @@
 // the loop follows the index's shorter stride.
 #include "cpu/kernels/index.h"
 #include "cpu/kernels/walk.h"
+#include "cpu/parallel.h"
+#include <string.h>
 
 enum { MODE_SET, MODE_JOIN }; // as in ops/scatter.c, with what joins in variant 2
 
@@ -160,18 +162,43 @@ static kiln_status by_column(const struct columns *c)
     return KILN_OK;
 }
 
-static kiln_status by_place(const struct columns *c)
+// Columns [j, j + n) of the run, n <= INDEX_BLOCK, into `out` with another distance along the axis.
+static kiln_status add_strip(const struct columns *c, int64_t j, int64_t n, char *out, int64_t axis_stride)
 {
     int64_t index[INDEX_BLOCK];
-    for (int64_t k = 0; k < c->length; k++)
-        for (int64_t j = 0; j < c->count; j += INDEX_BLOCK) {
-            int64_t n = c->count - j < INDEX_BLOCK ? c->count - j : INDEX_BLOCK;
-            TRY(index_load(c->l, 0, index, c->index + (j * c->index_j + k * c->index_k) * c->index_B, n, c->index_j,
-                           c->size));
-            c->fn(&(struct scatter_run){c->out + j * c->out_j * c->size_B,
-                                        c->src + (j * c->src_j + k * c->src_k) * c->size_B, index, n, c->out_j,
-                                        c->src_j, c->axis_stride});
+    bool lies = c->l->operands[0].dtype == KILN_I64 && c->index_j == 1;
+    for (int64_t k = 0; k < c->length; k++) {
+        const char *at = c->index + (j * c->index_j + k * c->index_k) * c->index_B;
+        const int64_t *places = (const int64_t *)(const void *)at;
+        if (!lies || !all_inside(places, n, c->size)) {
+            TRY(index_load(c->l, 0, index, at, n, c->index_j, c->size));
+            places = index;
         }
+        c->fn(&(struct scatter_run){out, c->src + (j * c->src_j + k * c->src_k) * c->size_B, places, n, c->out_j,
+                                    c->src_j, axis_stride});
+    }
+    return KILN_OK;
+}
+
+// Some columns at a time. Where many places fall on few rows, those are copied close together meanwhile: rows that lie
+// a power of two apart share a few sets of the cache.
+static kiln_status by_place(const struct columns *c)
+{
+    enum { NEAR_B = 1 << 15, FEWEST = 64, APART = 16, TIMES = 4 };
+    int64_t strip = c->size > 0 ? NEAR_B / (c->size * c->size_B) : 0;
+    bool near = strip >= FEWEST && c->out_j == 1 && c->length >= TIMES * c->size;
+    if (!near || strip > INDEX_BLOCK) strip = INDEX_BLOCK;
+    int64_t pitch = strip + APART, row_B = pitch * c->size_B, far_B = c->axis_stride * c->size_B;
+    char *rows = near ? cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(c->size * row_B)) : NULL;
+    if (near && !rows) return error_pending;
+    for (int64_t j = 0; j < c->count; j += strip) {
+        int64_t n = least(strip, c->count - j);
+        char *out = c->out + j * c->out_j * c->size_B;
+        size_t n_B = (size_t)(n * c->size_B);
+        for (int64_t r = 0; near && r < c->size; r++) memcpy(rows + r * row_B, out + r * far_B, n_B);
+        TRY(add_strip(c, j, n, near ? rows : out, near ? pitch : c->axis_stride));
+        for (int64_t r = 0; near && r < c->size; r++) memcpy(out + r * far_B, rows + r * row_B, n_B);
+    }
     return KILN_OK;
 }
 
