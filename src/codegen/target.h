@@ -48,6 +48,8 @@ struct codegen_launch {
     int n_words;
     int workspace_at, failed_at; // word index of the workspace's address, of the address of the u32 that a failed check
                                  // sets to 1 + its index; -1: none
+    int streams_at, n_in; // LLVM: the word that says whether results go past the caches, if so, else -1: 0 where one
+                          // lies where one of the first n_in accesses does, for its lines are in the cache then
     uint64_t words[CODEGEN_MAX_WORDS]; // GLSL uses the low halves
 };
 

@@ -492,9 +492,15 @@ LLVMValueRef emit_access_load(struct emitter *e, int node)
 
 enum { LINE_B = 64 };
 
-static bool goes_by_lines(const struct emitter *e, int size_B)
+static bool has_lines(const struct emitter *e)
 {
-    return fused_is_flat(e->k) && !e->k->trips.on && e->has_avx512 && size_B % LINE_B == 0;
+    return llvm_may_stream(e->k) && e->has_avx512;
+}
+
+static bool goes_by_lines(const struct emitter *e, int output, int size_B)
+{
+    bool by_element = fused_is_flat(e->k) || fused_by_element(e->k, output);
+    return by_element && has_lines(e) && size_B % LINE_B == 0;
 }
 
 static LLVMValueRef streams(struct emitter *e)
@@ -527,7 +533,7 @@ static void store_lines(struct emitter *e, LLVMValueRef v, LLVMValueRef at, unsi
 // What went past the caches is there for other threads.
 void emit_lines_done(struct emitter *e)
 {
-    if (!goes_by_lines(e, LINE_B)) return;
+    if (!has_lines(e)) return;
     LLVMBasicBlockRef fence = LLVMAppendBasicBlockInContext(e->context, e->fn, "fence");
     LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(e->context, e->fn, "fenced");
     LLVMBuildCondBr(e->b, streams(e), fence, done);
@@ -550,7 +556,7 @@ void emit_access_store(struct emitter *e, int output)
         LLVMValueRef at = w == 1 && !along_lanes(e, &o->to) ? lane_addresses(e, walker, type, size_B, NULL)
                                                             : address(e, walker, type, size_B, NULL, true);
         at = LLVMBuildBitCast(e->b, at, LLVMPointerType(emit_vector(type, w), 0), "");
-        if (!e->mask && goes_by_lines(e, w * (int)size_B)) {
+        if (!e->mask && goes_by_lines(e, output, w * (int)size_B)) {
             store_lines(e, v, at, size_B);
             return;
         }

@@ -466,6 +466,14 @@ static void set_address(uint64_t *wide, uint32_t *narrow, int at, uint64_t addre
     narrow[at + 1] = (uint32_t)(address >> 32);
 }
 
+static bool lies_over_operand(const struct jit_launch *l, const uint64_t *addresses)
+{
+    for (int out = l->c.n_in; out < l->n_access; out++)
+        for (int in = 0; in < l->c.n_in; in++)
+            if (addresses[in] == addresses[out]) return true;
+    return false;
+}
+
 // The block with what the run brings, at `to`: 64-bit words for the host, else 32-bit ones.
 static void fill_block(const struct jit_launch *l, const struct jit_arguments *a, void *to)
 {
@@ -476,6 +484,7 @@ static void fill_block(const struct jit_launch *l, const struct jit_arguments *a
     for (int i = 0; i < l->n_scalars; i++) set_scalar(l, wide, narrow, i, a->scalars[i]);
     if (l->c.workspace_at >= 0) set_address(wide, narrow, l->c.workspace_at, a->workspace);
     if (l->c.failed_at >= 0) set_address(wide, narrow, l->c.failed_at, (uint64_t)(uintptr_t)a->failed);
+    if (wide && l->c.streams_at >= 0) wide[l->c.streams_at] = !lies_over_operand(l, a->addresses);
 }
 
 static struct compiled_launch launch_of(const struct jit_launch *l, const struct jit_arguments *a, const void *words)

@@ -31,13 +31,14 @@ static void discard(struct compiled *c)
     free(c->code.code);
 }
 
-static uint32_t run(const struct fused_case *c, const struct compiled *code)
+static uint32_t run_to(const struct fused_case *c, const struct compiled *code, bool past_caches)
 {
     struct codegen_launch l;
     uint64_t addresses[FUSED_MAX_IN + FUSED_MAX_OUT];
     uint32_t failed = 0;
     for (int i = 0; i < c->k.n_in + c->k.n_out; i++) addresses[i] = (uint64_t)(uintptr_t)c->got[i];
     assert_int_equal(llvm_pack(&code->code.plan, &c->k, addresses, NULL, &l), KILN_OK);
+    if (past_caches) l.words[llvm_word_at(&c->k, LLVM_STREAMS)] = 1;
     void *workspace = malloc(l.workspace_B + 1);
     if (l.workspace_at >= 0) l.words[l.workspace_at] = (uint64_t)(uintptr_t)workspace;
     if (l.failed_at >= 0) l.words[l.failed_at] = (uint64_t)(uintptr_t)&failed;
@@ -47,7 +48,12 @@ static uint32_t run(const struct fused_case *c, const struct compiled *code)
     return failed;
 }
 
-// Runs both and compares; then with three threads, whose results must be the same bits.
+static uint32_t run(const struct fused_case *c, const struct compiled *code)
+{
+    return run_to(c, code, false);
+}
+
+// Runs both and compares; then with more threads, past the caches with three, whose results must be the same bits.
 static void check_finished(struct fused_case *c, double ulps)
 {
     struct compiled code;
@@ -67,7 +73,7 @@ static void check_finished(struct fused_case *c, double ulps)
             memset(c->got[i], 0x5a, c->size_B[i]);
         }
         omp_set_num_threads(threads);
-        run(c, &code);
+        run_to(c, &code, threads == 3);
         for (int i = c->k.n_in; i < n; i++) {
             assert_memory_equal(first[i], c->got[i], c->size_B[i]);
             free(first[i]);

@@ -162,9 +162,78 @@ static void of_numbers_that_are_none(void **state)
     }
 }
 
+struct norm {
+    int64_t n_axes;
+    kiln_tensor *dy;
+};
+
+static kiln_status affine(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    struct norm *n = user;
+    out[0] = kiln_layer_norm(in[0], n->n_axes, KILN_LAYER_NORM(.weight = in[1], .bias = in[2]));
+    return kiln_error();
+}
+
+// in: x, weight, bias, dy; out: y and the gradients of the first three.
+FN(gradients)
+{
+    struct norm n = *(struct norm *)user;
+    n.dy = in[3];
+    return kiln_value_and_grad(affine, &n, in, 3, KILN_GRAD(.wrt = KILN_ARGS(0, 1, 2), .sens = {1, &n.dy}), out, 4);
+}
+
+static void check_gradients(struct fixture *f, kiln_dtype dtype, int64_t m, int64_t n, int64_t n_axes)
+{
+    static const char *const names[] = {"y", "dx", "dweight", "dbias"};
+    kiln_scope *s = kiln_scope_begin();
+    double by = dtype == KILN_F64 ? 1e-12 : dtype == KILN_F32 ? 3e-5 : 2e-2;
+    bool rows = n_axes == 1;
+    struct norm norm = {n_axes, NULL};
+    kiln_tensor *in[4], *wide[4], *want[4], *got[2][4];
+    for (int i = 0; i < 4; i++) {
+        bool whole = i == 0 || i == 3;
+        int64_t dims[] = {m, 2, n}, vector[] = {n}, plane[] = {2, n};
+        kiln_tensor *t = kiln_normal(f->dev, KILN_F32,
+                                     whole  ? 3
+                                     : rows ? 1
+                                            : 2,
+                                     whole  ? dims
+                                     : rows ? vector
+                                            : plane,
+                                     3, 1);
+        in[i] = kiln_cast(t, dtype);
+        wide[i] = kiln_cast(in[i], KILN_F64);
+    }
+    ok(gradients(&norm, wide, 4, want, 4));
+    kiln_function *j = kiln_jit(gradients, &norm, NULL);
+    for (int call = 0; call < 2; call++) ok(kiln_call(j, in, 4, got[call], 4));
+    for (int i = 0; i < 4; i++) {
+        char what[96];
+        snprintf(what, sizeof what, "%s of %s[%d,2,%d] over %d", names[i], kiln_dtype_name(dtype), (int)m, (int)n,
+                 (int)n_axes);
+        compare(what, got[0][i], want[i], by);
+        if (kiln_item(kiln_sum(kiln_cast(kiln_not_equal(got[0][i], got[1][i]), KILN_F32), NULL)))
+            fail_msg("%s: other bits in the second call", what);
+    }
+    kiln_function_free(&j);
+    kiln_scope_end(&s);
+}
+
+// The last of them touches more than caches hold, in rows that begin anywhere in a line.
+static void norms_have_gradients(void **state)
+{
+    static const kiln_dtype dtypes[] = {KILN_F32, KILN_F64, KILN_BF16};
+    static const int64_t sizes[][2] = {{1, 1}, {3, 7}, {37, 31}, {65, 257}, {5, 4099}, {64, 64}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int64_t n_axes = 1; n_axes < 3; n_axes++)
+            check_gradients(*state, dtypes[(i + (size_t)n_axes) % 3], sizes[i][0], sizes[i][1], n_axes);
+    check_gradients(*state, KILN_F32, 1501, 1031, 1);
+}
+
 int main(void)
 {
     if (choose_device(0, NULL)) return 77;
-    const struct CMUnitTest tests[] = {FIXTURE(of_every_kind), FIXTURE(of_numbers_that_are_none)};
+    const struct CMUnitTest tests[] = {FIXTURE(of_every_kind), FIXTURE(of_numbers_that_are_none),
+                                       FIXTURE(norms_have_gradients)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,7 +191,7 @@ kiln_status glsl_pack(const struct codegen_plan *plan, const struct fused_kernel
     out->workspace_B = 0;
     out->workspace_zeroed = false;
     out->units = out->unit_cost = 0;
-    out->failed_at = -1;
+    out->failed_at = out->streams_at = -1;
     out->n_words = p.layout.n_words;
     out->work = points * length * (k->trips.on ? (uint64_t)k->trips.most : 1);
     put(&p, p.layout.points, points);

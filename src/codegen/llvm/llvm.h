@@ -148,6 +148,14 @@ static inline int llvm_step_at(const struct fused_kernel *k, int access)
 {
     return llvm_word_at(k, LLVM_WORD_COUNT) + access;
 }
+// Whether what it writes by the element may go past the caches.
+static inline bool llvm_may_stream(const struct fused_kernel *k)
+{
+    if (k->trips.on || k->product.n_m || k->attention.n_m) return false;
+    bool any = fused_is_flat(k);
+    for (int i = 0; i < k->n_out; i++) any = any || fused_by_element(k, i);
+    return any;
+}
 // Eight-byte slots of partial results: a place beside the value for argmax and argmin.
 static inline int llvm_slots_of(const struct scalar_node *reduce)
 {

@@ -113,17 +113,13 @@ static int64_t touched_B(const struct fused_kernel *k, const struct fused_access
     return span * dtype_size_B[a->dtype];
 }
 
-// Not where a result lies where an operand does: its lines are in the cache as they are written.
-static bool streams(const struct fused_kernel *k, const uint64_t *addresses)
+static bool streams(const struct fused_kernel *k)
 {
     int64_t all_B = 0;
-    if (!fused_is_flat(k) || k->trips.on) return false;
-    for (int i = 0; i < k->n_in + k->n_out; i++) {
-        for (int o = k->n_in; i < k->n_in && o < k->n_in + k->n_out; o++)
-            if (addresses[i] == addresses[o]) return false;
-        all_B += touched_B(k, fused_access_at(k, i));
-    }
-    return all_B >= process_last_cache_B();
+    if (!llvm_may_stream(k)) return false;
+    for (int i = 0; i < k->n_in + k->n_out; i++) all_B += touched_B(k, fused_access_at(k, i));
+    int64_t cache_B = process_last_cache_B();
+    return all_B > cache_B + cache_B / 4; // of less a part is in the cache when it is read next
 }
 
 static void pack_words(const struct fused_kernel *k, const struct division *d, uint64_t *words)
@@ -155,7 +151,9 @@ kiln_status llvm_pack(const struct codegen_plan *p, const struct fused_kernel *k
         out->words[out->scalar_at[i]] = k->scalars[i];
     }
     pack_words(k, &d, out->words);
-    out->words[llvm_word_at(k, LLVM_STREAMS)] = streams(k, addresses);
+    out->n_in = k->n_in;
+    out->streams_at = streams(k) ? llvm_word_at(k, LLVM_STREAMS) : -1;
+    if (out->streams_at >= 0) out->words[out->streams_at] = 1;
     int64_t turns_B = 0;
     for (int i = 0; i < n_access && k->trips.on; i++)
         out->words[llvm_step_at(k, i)] =

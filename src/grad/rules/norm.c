@@ -1,6 +1,8 @@
 // Softmax and normalisation. First derivatives are one kernel each; the gradients of those kernels go by their
 // decomposition.
 #include "grad/rules/parts.h"
+#include "ir/graph.h"
+#include "tensor/tensor.h"
 
 static kiln_tensor *sum_axis(kiln_tensor *t, int64_t axis)
 {
@@ -47,14 +49,34 @@ static kiln_tensor *weight_or_one(kiln_tensor *w)
     return w ? w : kiln_scalar(1);
 }
 
+// In a graph that computes with it, x is there to be read again.
+static bool is_given(const kiln_tensor *x)
+{
+    if (!x->builder || !x->builder->graph || x->value < 0) return false;
+    return x->builder->graph->values.v[x->value].kind == IR_INPUT;
+}
+
+// (x - mean) / deviation. Where a graph makes the numbers of each row for x's gradient too, and x can be read again, it
+// is made from those where it is needed; else, and where they would be rounded, it is one kernel.
+static kiln_tensor *normalised(kiln_tensor *x, int64_t n_axes, double eps)
+{
+    bool narrow = kiln_tensor_dtype(x) != KILN_F32 && kiln_tensor_dtype(x) != KILN_F64;
+    if (narrow || !is_given(x) || !kiln_rule_wants(0))
+        return kiln_layer_norm(x, n_axes, KILN_LAYER_NORM(.eps = eps ? eps : KILN_ZERO));
+    int64_t axes[KILN_MAX_RANK];
+    for (int64_t i = 0; i < n_axes; i++) axes[i] = -i - 1;
+    kiln_reduce_opts rows = {.size = sizeof rows, .axes = {(size_t)n_axes, axes}, .keepdims = true};
+    kiln_tensor *d = kiln_sub(x, kiln_mean(x, &rows));
+    return kiln_mul(d, kiln_rsqrt(kiln_add(kiln_mean(kiln_mul(d, d), &rows), kiln_scalar(eps))));
+}
+
 RULE(layer_norm)
 {
     int64_t n_axes = kiln_rule_int("n_axes");
     double eps = kiln_rule_float("eps");
     kiln_tensor *w = kiln_rule_n_in() > 1 ? in[1] : NULL;
     if (kiln_rule_wants(0)) din[0] = kiln_layer_norm_backward(in[0], weight_or_one(w), dout[0], n_axes, eps);
-    if (kiln_rule_n_in() > 1 && kiln_rule_wants(1))
-        din[1] = kiln_mul(dout[0], kiln_layer_norm(in[0], n_axes, KILN_LAYER_NORM(.eps = eps ? eps : KILN_ZERO)));
+    if (kiln_rule_n_in() > 1 && kiln_rule_wants(1)) din[1] = kiln_mul(dout[0], normalised(in[0], n_axes, eps));
     if (kiln_rule_n_in() > 2 && kiln_rule_wants(2)) din[2] = dout[0];
     return kiln_error();
 }
