@@ -13,14 +13,17 @@
 #define N_OPERANDS 9
 #include "attention_sides.glsl"
 
+// Both results have twice the sums. A compiler that sees little shared memory spares registers too.
+#define BOTH ((VARIANT_1 & (GIVES_A | GIVES_B)) == (GIVES_A | GIVES_B))
 const uint TILE = N_LOCAL == 64 ? 32 : 64, DEPTH = 16, UNITS = TILE / 4, SIDE = UNITS, PITCH = UNITS + 1;
-const uint V_UNITS = WIDTH / 4, V_PITCH = V_UNITS + 1, V_DEPTH = 16, BLOCKS = V_UNITS / SIDE;
+const uint V_UNITS = WIDTH / 4, V_PITCH = V_UNITS + 1, BLOCKS = V_UNITS / SIDE;
+const uint V_DEPTH = N_LOCAL == 64 ? 16 : BOTH ? 8 : 16;
 const uint FETCH = DEPTH * UNITS / N_LOCAL, RUN = N_LOCAL == 64 ? 1 : 8;   // RUN: steps without a loop
 const uint V_RUN = RUN == 8 && WIDTH == 128 ? V_DEPTH : RUN;
-const uint SLICES = 2 * DEPTH * PITCH > V_DEPTH * V_PITCH ? 2 * DEPTH * PITCH : V_DEPTH * V_PITCH;
+const uint SLICES = 2 * DEPTH * PITCH, V_SLICES = TILE * PITCH, ROOM = V_SLICES + V_DEPTH * V_PITCH;
 
-shared vec4 slices[SLICES];                 // of both sides of a product, then rows of one
-shared vec4 weights[TILE * PITCH];          // [column][row / 4]
+// Slices of both sides of a product; then weights, [column][row / 4], and behind them a slice of one.
+shared vec4 room[SLICES > ROOM ? SLICES : ROOM];
 shared vec4 exponents[UNITS], deltas[UNITS]; // of queries: where p is 1, and delta
 
 // The sides: operands that rows and columns of squares come from.
@@ -34,7 +37,7 @@ void fill(const uint first, const uint op, const side s, const uint r0, const ui
     [[unroll]] for (uint i = 0; i < FETCH; i++) {
         uint t = gl_LocalInvocationIndex + i * N_LOCAL, row = t / (DEPTH / 4), k = t % (DEPTH / 4) * 4;
         vec4 four = four_of(op, s.s, r0 + row, s.size, k0 + k, k_size);
-        [[unroll]] for (uint j = 0; j < 4; j++) slices[(first + k + j) * PITCH + row / 4][row % 4] = four[j];
+        [[unroll]] for (uint j = 0; j < 4; j++) room[(first + k + j) * PITCH + row / 4][row % 4] = four[j];
     }
 }
 
@@ -51,7 +54,7 @@ void multiply(const uint a_op, const side a, const uint r0, const uint b_op, con
         for (uint s0 = 0; s0 < DEPTH; s0 += RUN) {
             uint left_at = s0 * PITCH + ty, right_at = (DEPTH + s0) * PITCH + tx;
             [[unroll]] for (uint s = 0; s < RUN; s++) {
-                vec4 left = slices[left_at + s * PITCH], right = slices[right_at + s * PITCH];
+                vec4 left = room[left_at + s * PITCH], right = room[right_at + s * PITCH];
                 [[unroll]] for (uint i = 0; i < 4; i++) x[i] += left[i] * right;
             }
         }
@@ -64,19 +67,19 @@ void add_product(const vec4 x[4], const uint op, const side b, const uint c0, co
 {
     barrier();
     [[unroll]] for (uint c = 0; c < 4; c++)
-        weights[(4 * tx + c) * PITCH + ty] = vec4(x[0][c], x[1][c], x[2][c], x[3][c]);
+        room[(4 * tx + c) * PITCH + ty] = vec4(x[0][c], x[1][c], x[2][c], x[3][c]);
     for (uint c1 = 0; c1 < TILE && c0 + c1 < b.size; c1 += V_DEPTH) {
         barrier();
         for (uint t = gl_LocalInvocationIndex; t < V_DEPTH * V_UNITS; t += N_LOCAL)
-            slices[t / V_UNITS * V_PITCH + t % V_UNITS] =
+            room[V_SLICES + t / V_UNITS * V_PITCH + t % V_UNITS] =
                 four_of(op, b.s, c0 + c1 + t / V_UNITS, b.size, first + t % V_UNITS * 4, columns);
         barrier();
         for (uint s0 = 0; s0 < V_DEPTH; s0 += V_RUN) {
-            uint w_at = (c1 + s0) * PITCH + ty, b_at = s0 * V_PITCH + tx;
+            uint w_at = (c1 + s0) * PITCH + ty, b_at = V_SLICES + s0 * V_PITCH + tx;
             [[unroll]] for (uint s = 0; s < V_RUN; s++) {
-                vec4 w = weights[w_at + s * PITCH];
+                vec4 w = room[w_at + s * PITCH];
                 [[unroll]] for (uint j = 0; j < BLOCKS; j++) {
-                    vec4 four = slices[b_at + s * V_PITCH + j * SIDE];
+                    vec4 four = room[b_at + s * V_PITCH + j * SIDE];
                     [[unroll]] for (uint i = 0; i < 4; i++) sums[i][j] += w[i] * four;
                 }
             }

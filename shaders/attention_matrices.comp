@@ -4,55 +4,19 @@
 // A workgroup keeps ROWS queries and WIDTH columns, and walks along STEP keys at a time. Scores are sums of matrices
 // and go through shared memory to the invocations of their row, which make weights of them, relative to the largest
 // exponent of the row so far: where that grows, results so far are divided by 2 to the difference. Weights are rounded
-// to f16, as they are where memory has them, and totals are sums of what they were rounded to. VARIANT_1 tells from bit
-// 8 on the side of matrices, from bit 16 on the invocations of a subgroup.
+// to f16, as they are where memory has them, and totals are sums of what they were rounded to.
 #include "matrix_units.glsl"
 #define N_OPERANDS 6
-#include "attention_sides.glsl"
+#define SLICE (WIDTH > 64 ? 32 : 64)   // where one of 64 is all, that of queries stays
+#define OTHERS (ROWS * PITCH)
+#define TURNED (WIDTH > 64 ? 0 : OTHERS)
+#define TILE_END (WIDTH > 64 ? WIDTH * W_PITCH : OTHERS + WIDTH * W_PITCH)
+#include "attention_halves.glsl"
 
-const uint TOLD_SIDE = VARIANT_1 >> 8 & 255, TOLD_SUBGROUP = VARIANT_1 >> 16;
-const uint MATRIX = TOLD_SIDE == 0 ? 16 : TOLD_SIDE, SUBGROUP = TOLD_SUBGROUP == 0 ? 32 : TOLD_SUBGROUP;
-const uint ROWS = 64, STEP = 32, SLICE = 64, LANES = N_LOCAL / ROWS, OWN = STEP / LANES;
-const uint PITCH = SLICE / 4 + 2, V_PITCH = WIDTH / 4 + 2, W_PITCH = STEP / 4 + 2, S_PITCH = STEP / 4 + 1;   // in fours
-const uint SUBGROUPS = N_LOCAL / SUBGROUP, EACH_SCORE = ROWS * STEP / (MATRIX * MATRIX * SUBGROUPS);
-const uint EACH = ROWS * WIDTH / (MATRIX * MATRIX * SUBGROUPS), MATRIX_B = MATRIX + 0u;
-#define A_MATRIX fcoopmatNV<16, gl_ScopeSubgroup, MATRIX, MATRIX>
-#define B_MATRIX fcoopmatNV<16, gl_ScopeSubgroup, MATRIX, MATRIX_B>
-#define SUMS fcoopmatNV<32, gl_ScopeSubgroup, MATRIX, MATRIX>
-#define LOWEST uintBitsToFloat(0xff800000u)
-
-shared uvec2 q_tile[ROWS * PITCH], kv_tile[STEP * (V_PITCH > PITCH ? V_PITCH : PITCH)];
 shared uvec2 weights[ROWS * W_PITCH];   // before and after them, numbers of rows, by lanes
 shared uvec4 scores[ROWS * S_PITCH];    // bits of f32; then how much to divide by, rows of one matrix; then results
 shared uint grown;                      // whether any row's largest exponent has
 SUMS acc[EACH];
-
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Halves { uvec2 v; };
-
-uvec2 halves_of(const uint op, const matrix s, const uint row, const uint rows, const uint column, const uint columns)
-{
-    if (row >= rows) return uvec2(0);
-    if (FOURS(op) && column + 4 <= columns) return Halves(find(op, s, row, column)).v;
-    vec4 v = vec4(0);
-    [[unroll]] for (uint j = 0; j < 4; j++) if (column + j < columns) v[j] = element(op, s, row, column + j);
-    return uvec2(f16_encode(v.x) | f16_encode(v.y) << 16, f16_encode(v.z) | f16_encode(v.w) << 16);
-}
-
-void fill_q(const matrix q, const uint m0, const uint k0)
-{
-    for (uint t = gl_LocalInvocationIndex; t < ROWS * SLICE / 4; t += N_LOCAL) {
-        uint row = t / (SLICE / 4), k = t % (SLICE / 4);
-        q_tile[row * PITCH + k] = halves_of(0, q, m0 + row, QUERIES, k0 + k * 4, DEPTH_QK);
-    }
-}
-
-void fill_kv(const uint op, const matrix s, const uint n0, const uint from, const uint fours, const uint columns)
-{
-    for (uint t = gl_LocalInvocationIndex; t < STEP * fours; t += N_LOCAL) {
-        uint row = t / fours, k = t % fours;
-        kv_tile[row * (fours + 2) + k] = halves_of(op, s, n0 + row, KEYS, from + k * 4, columns);
-    }
-}
 
 void make_scores(const matrix q, const matrix k, const uint m0, const uint n0)
 {
@@ -60,19 +24,10 @@ void make_scores(const matrix q, const matrix k, const uint m0, const uint n0)
     [[unroll]] for (uint i = 0; i < EACH_SCORE; i++) sums[i] = SUMS(0.0);
     for (uint k0 = 0; k0 < DEPTH_QK; k0 += SLICE) {
         barrier();
-        if (n0 == 0 || DEPTH_QK > SLICE) fill_q(q, m0, k0);
-        fill_kv(1, k, n0, k0, SLICE / 4, DEPTH_QK);
+        if (n0 == 0 || WIDTH > 64 || DEPTH_QK > SLICE) fill_rows(0, q, m0, QUERIES, k0, DEPTH_QK);
+        fill_others(1, k, n0, KEYS, k0, DEPTH_QK);
         barrier();
-        [[unroll]] for (uint i = 0; i < EACH_SCORE; i++) {
-            uint t = gl_SubgroupID * EACH_SCORE + i, m = t / (STEP / MATRIX) * MATRIX, n = t % (STEP / MATRIX) * MATRIX;
-            [[unroll]] for (uint d = 0; d < SLICE; d += MATRIX) {
-                A_MATRIX x;
-                B_MATRIX y;
-                coopMatLoadNV(x, q_tile, m * PITCH + d / 4, PITCH, false);
-                coopMatLoadNV(y, kv_tile, n * PITCH + d / 4, PITCH, true);
-                sums[i] = coopMatMulAddNV(x, y, sums[i]);
-            }
-        }
+        add_scores(sums);
     }
     [[unroll]] for (uint i = 0; i < EACH_SCORE; i++) {
         uint t = gl_SubgroupID * EACH_SCORE + i, m = t / (STEP / MATRIX) * MATRIX, n = t % (STEP / MATRIX) * MATRIX;
@@ -128,7 +83,7 @@ void add_values()
             A_MATRIX w;
             B_MATRIX v;
             coopMatLoadNV(w, weights, m * W_PITCH + n / 4, W_PITCH, false);
-            coopMatLoadNV(v, kv_tile, n * V_PITCH + d / 4, V_PITCH, false);
+            coopMatLoadNV(v, tile, TURNED + d * W_PITCH + n / 4, W_PITCH, true);
             acc[i] = coopMatMulAddNV(w, v, acc[i]);
         }
     }
@@ -171,7 +126,7 @@ void main()
         barrier();
         make_scores(q, k, m0, n0);
         weigh(mask, m0, n0, peak, total);
-        fill_kv(2, v, n0, column, WIDTH / 4, DEPTH_V);
+        fill_turned(2, v, n0, KEYS, column, DEPTH_V);
         barrier();
         add_values();
     }

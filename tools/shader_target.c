@@ -160,13 +160,13 @@ static void set_attention(struct constants *c, bool gradients)
     set(c, FIRST_VARIANT + 3, 1023);
 }
 
-// Of f16, for matrices of 16 x 16 and subgroups of 64.
-static void set_attention_matrices(struct constants *c)
+// Of f16, for matrices of 16 x 16 and subgroups of 64. Statistics and delta are f32.
+static void set_attention_matrices(struct constants *c, bool gradients)
 {
-    set_attention(c, false);
-    for (uint32_t i = 0; i < 5; i++)
-        if (i != 3) set(c, FIRST_OPERAND + i, 6);
-    set(c, FIRST_VARIANT + 1, 16 | 16 << 8 | 64 << 16);
+    set_attention(c, gradients);
+    for (uint32_t i = 0; i < (gradients ? 9u : 5u); i++)
+        if (i != 3 && (!gradients || (i != 4 && i != 5))) set(c, FIRST_OPERAND + i, 6);
+    set(c, FIRST_VARIANT + 1, (gradients ? 23 : 16) | 16 << 8 | 64 << 16);
 }
 
 // Large dense tensors on a GPU of many lanes.
@@ -212,7 +212,8 @@ bool target_show_kernel(const struct target_request *r, size_t kernel, const cha
             set(&c, FIRST_VARIANT + i, i == 2 && !strcmp(k.dtype, "f64") ? 4 : 8); // outputs, taps
         if (!strcmp(k.row, "attention_tiles")) set_attention(&c, false);
         if (!strcmp(k.row, "attention_grad_tiles")) set_attention(&c, true);
-        if (!strcmp(k.row, "attention_matrices")) set_attention_matrices(&c);
+        if (!strcmp(k.row, "attention_matrices")) set_attention_matrices(&c, false);
+        if (!strcmp(k.row, "attention_grad_matrices")) set_attention_matrices(&c, true);
     }
     free(text);
     for (size_t i = 0; i < r->n_constants; i++) set(&c, r->constants[i].id, r->constants[i].value);

@@ -4,8 +4,8 @@
 // Scalars: L S D E, the scale as f32, how many keys more than its own number and one a query sees. Variants: columns
 // that a workgroup keeps, what is asked for (enum below), invocations. attention_tiles, and attention_matrices for f16:
 // q, k, v, mask, y, stats.
-// attention_grad_tiles: q, k, v, mask, stats, delta, dy, da, db; by queries da is dq, by keys da is dk and db dv, each
-// an immediate where it is not asked for. delta is the sum of y dy of a query.
+// attention_grad_tiles, and attention_grad_matrices for f16: q, k, v, mask, stats, delta, dy, da, db; by queries da is
+// dq, by keys da is dk and db dv, each an immediate where it is not asked for. delta is the sum of y dy of a query.
 #include "ops/attention.h"
 #include "ir/grid.h"
 #include "ops/index.h"
@@ -65,17 +65,18 @@ static kiln_status begin(const struct op_call *c, struct lowering *lo, int famil
 }
 
 // Of halves, by matrix units where the device has them. How large those are is told behind the bits of what is asked.
-static uint32_t matrices_of(const struct op_call *c, const struct lowering *lo)
+static uint32_t matrices_of(const struct op_call *c, const struct lowering *lo, int dy)
 {
-    for (int i = 0; i < 3; i++)
-        if (c->in[i]->dtype != KILN_F16) return 0;
+    const int of_products[] = {0, 1, 2, dy};
+    for (size_t i = 0; i < COUNT_OF(of_products); i++)
+        if (c->in[of_products[i]]->dtype != KILN_F16) return 0;
     return lo->caps->matrix ? lo->caps->matrix << 8 | lo->caps->subgroup_size << 16 : 0;
 }
 
 kiln_status attention_lower_tiles(const struct op_call *c, struct lowering *lo, const struct attention_sizes *h)
 {
     struct launch l;
-    uint32_t matrices = matrices_of(c, lo);
+    uint32_t matrices = matrices_of(c, lo, 0);
     TRY(begin(c, lo, matrices ? FAMILY_attention_matrices : FAMILY_attention_tiles, h, &l));
     TRY(attention_operand(&l, h, &c->vout[0], h->l, h->e, true));
     TRY(attention_operand(&l, h, &c->vout[1], h->l, STATS, true));
@@ -94,7 +95,7 @@ static kiln_status make_delta(const struct op_call *c, struct lowering *lo, cons
 }
 
 struct attention_gradient {
-    uint32_t what;
+    uint32_t what, matrices;
     const struct view *a, *b; // results; NULL: not asked for
 };
 
@@ -114,15 +115,16 @@ static kiln_status launch_gradient(const struct op_call *c, struct lowering *lo,
     bool by_keys = g->what & BY_KEYS;
     int64_t rows = by_keys ? h->s : h->l, columns = g->b && !g->a ? h->e : h->d;
     if (g->a && g->b && h->e > columns) columns = h->e;
-    TRY(begin(c, lo, FAMILY_attention_grad_tiles, h, &l));
+    TRY(begin(c, lo, g->matrices ? FAMILY_attention_grad_matrices : FAMILY_attention_grad_tiles, h, &l));
     TRY(attention_operand(&l, h, &c->vin[4], h->l, STATS, false));
     TRY(attention_operand(&l, h, delta, h->l, 1, false));
     TRY(attention_operand(&l, h, &c->vin[5], h->l, h->e, false));
     TRY(give(&l, h, g->a, rows, h->d));
     TRY(give(&l, h, g->b, rows, h->e));
-    bool small = grid_is_small(lo->caps);
+    bool small = grid_is_small(lo->caps) && !g->matrices;
     l.variant[2] = small ? 64 : 256;
-    finish(&l, h, g->what | (g->a ? GIVES_A : 0u) | (g->b ? GIVES_B : 0u), small ? TILE_SMALL : TILE, rows, columns);
+    finish(&l, h, g->what | g->matrices | (g->a ? GIVES_A : 0u) | (g->b ? GIVES_B : 0u), small ? TILE_SMALL : TILE,
+           rows, columns);
     return lo->launch(lo, &l);
 }
 
@@ -131,10 +133,11 @@ kiln_status attention_lower_gradients(const struct op_call *c, struct lowering *
 {
     struct view delta;
     const struct view *dq = &c->vout[0], *dk = &c->vout[1], *dv = &c->vout[2];
+    uint32_t matrices = matrices_of(c, lo, 5);
     TRY(make_delta(c, lo, h, &delta));
-    TRY(launch_gradient(c, lo, h, &delta, &(struct attention_gradient){0, dq, NULL}));
+    TRY(launch_gradient(c, lo, h, &delta, &(struct attention_gradient){0, matrices, dq, NULL}));
     if (h->d <= WIDTH_LEAST && h->e <= WIDTH_LEAST)
-        return launch_gradient(c, lo, h, &delta, &(struct attention_gradient){BY_KEYS, dk, dv});
-    TRY(launch_gradient(c, lo, h, &delta, &(struct attention_gradient){BY_KEYS, dk, NULL}));
-    return launch_gradient(c, lo, h, &delta, &(struct attention_gradient){BY_KEYS, NULL, dv});
+        return launch_gradient(c, lo, h, &delta, &(struct attention_gradient){BY_KEYS, matrices, dk, dv});
+    TRY(launch_gradient(c, lo, h, &delta, &(struct attention_gradient){BY_KEYS, matrices, dk, NULL}));
+    return launch_gradient(c, lo, h, &delta, &(struct attention_gradient){BY_KEYS, matrices, NULL, dv});
 }

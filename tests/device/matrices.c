@@ -179,14 +179,21 @@ static void operand_free(struct operand *o)
     free(o->values);
 }
 
-static bool ran_by_matrices(void)
+// A kernel that multiplies matrices, of this name where there is one.
+static bool ran(const char *name)
 {
     struct vk_device *vk = vk_of(dev);
     for (uint32_t i = 0; i < vk->table_cap; i++) {
         if (!vk->table[i].pipeline) continue;
-        if (kernel_info((kernel_id)vk_form_unpack(vk->table[i].key.shape).kernel)->matrices) return true;
+        const struct kernel_info *k = kernel_info((kernel_id)vk_form_unpack(vk->table[i].key.shape).kernel);
+        if (k->matrices && (!name || !strcmp(k->name, name))) return true;
     }
     return false;
+}
+
+static bool ran_by_matrices(void)
+{
+    return ran(NULL);
 }
 
 static const int64_t sizes[][3] = {{1, 1, 1},    {7, 5, 3},     {8, 8, 8},      {16, 16, 16},
@@ -315,6 +322,42 @@ static void attention(void **state)
     assert_true(kiln_item(far) < 2e-3); // results are below 2, weights and results rounded to 11 bits
     for (int i = 0; i < 3; i++) operand_free(&in[i]);
     kiln_scope_end(&scope);
+}
+
+// Gradients of small heads and of wide ones, and of what is so small that weights times it are below what f16 holds.
+static void attention_gradients(void **state)
+{
+    static const int64_t widths[][2] = {{66, 40}, {64, 64}, {40, 130}};
+    for (size_t s = 0; s < COUNT_OF(widths); s++) {
+        kiln_scope *scope = kiln_scope_begin();
+        const int64_t d = widths[s][0], e = widths[s][1], of[4][2] = {{65, d}, {70, d}, {70, e}, {65, e}};
+        const kiln_flash_attention_opts *causal = KILN_FLASH_ATTENTION(.causal = s != 1);
+        struct operand in[4];
+        kiln_tensor *t[4], *wide[4], *y[2], *stats[2], *got[3], *again[3], *want[3];
+        for (int i = 0; i < 4; i++) {
+            in[i] = operand_of(2, of[i][0], of[i][1], false, 21 + (unsigned)i);
+            t[i] = i == 3 ? kiln_mul(in[i].tensor, kiln_scalar(ldexp(1, -12))) : in[i].tensor;
+            wide[i] = kiln_cast(t[i], KILN_F32);
+        }
+        assert_ok(kiln_flash_attention(wide[0], wide[1], wide[2], causal, &y[0], &stats[0]));
+        assert_ok(kiln_flash_attention_backward(wide[0], wide[1], wide[2], y[0], stats[0], wide[3], causal, &want[0],
+                                                &want[1], &want[2]));
+        assert_ok(kiln_flash_attention(t[0], t[1], t[2], causal, &y[1], &stats[1]));
+        for (int i = 0; i < 2; i++) {
+            kiln_tensor **out = i ? again : got;
+            assert_ok(kiln_flash_attention_backward(t[0], t[1], t[2], y[1], stats[1], t[3], causal, &out[0], &out[1],
+                                                    &out[2]));
+        }
+        for (int i = 0; i < 3; i++) {
+            assert_true(kiln_item(kiln_all(kiln_equal(got[i], again[i]), NULL)) == 1);
+            kiln_tensor *off = kiln_max(kiln_abs(kiln_sub(kiln_cast(got[i], KILN_F32), want[i])), NULL);
+            double most = kiln_item(kiln_max(kiln_abs(want[i]), NULL));
+            if (!(kiln_item(off) < 4e-3 * most)) fail_msg("%zu, result %d: %g off, of %g", s, i, kiln_item(off), most);
+        }
+        for (int i = 0; i < 4; i++) operand_free(&in[i]);
+        kiln_scope_end(&scope);
+    }
+    assert_int_equal(ran("attention_grad_matrices"), dev->caps.matrix > 0);
 }
 
 static kiln_status to_f32(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -462,6 +505,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(captured_products, open_f16, close_watched),
         cmocka_unit_test_setup_teardown(other_values_go_another_way, open_f16, close_watched),
         cmocka_unit_test_setup_teardown(attention, open_f16, close_watched),
+        cmocka_unit_test_setup_teardown(attention_gradients, open_f16, close_watched),
         cmocka_unit_test_setup_teardown(eager_products, open_bf16, close_watched),
         cmocka_unit_test_setup_teardown(eager_batches, open_bf16, close_watched),
         cmocka_unit_test_setup_teardown(forced_tiles, open_bf16, close_watched),
