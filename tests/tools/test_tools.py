@@ -846,6 +846,8 @@ for arg; do
     compile_1000 | unrolled_16) count=100 ;;
     compile_4000) count=310 ;;
     unrolled_64) count=${LARGE:-310} ;;
+    parameters_500) count=50 ;;
+    parameters_2000) count=${MANY:-200} ;;
     esac
 done
 echo "totals: $((count * ${scale:-1}))" >"$out"
@@ -858,7 +860,8 @@ echo "totals: $((count * ${scale:-1}))" >"$out"
         for name, first in (('dispatch_1000 eager', 1), ('cold_start', 30),
                             ('first_call cold', 70), ('first_call warm', 70),
                             ('compile_1000', 100), ('compile_4000', 310),
-                            ('unrolled_16', 100), ('unrolled_64', 310)):
+                            ('unrolled_16', 100), ('unrolled_64', 310),
+                            ('parameters_500', 50), ('parameters_2000', 200)):
             self.assertRegex(done.stdout, rf'(?m)^{name} +{first} +{2 * first} +2\.000$')
         held = ('--compiler', 'gcc-1', '--results', str(self.dir))
         self.assertEqual(self.instructions(*held, PROGRAM).returncode, 77)
@@ -870,6 +873,10 @@ echo "totals: $((count * ${scale:-1}))" >"$out"
         ENV['LARGE'] = '340'
         self.addCleanup(ENV.pop, 'LARGE')
         self.assertIn('unrolled_64: 4.43 times the instructions of unrolled_16, beside those of cold_start',
+                      self.instructions(*held, PROGRAM).stdout)
+        ENV['MANY'] = '221'
+        self.addCleanup(ENV.pop, 'MANY')
+        self.assertIn('parameters_2000: 4.42 times the instructions of parameters_500',
                       self.instructions(*held, PROGRAM).stdout)
         self.assertEqual(self.instructions('--write', PROGRAM).returncode, 2)
         done = self.instructions(str(self.dir / 'absent'))
