@@ -2,8 +2,9 @@
 //
 // Input: the DAG, in topological order. Output: per node its stage and whether it is a row value. A constant, a
 // run-time scalar, rcount() and a reduction are row values; what is computed from row values alone is one too; inputs
-// and rindex() are element values, but for inputs that are said to have one value a row (row_in). A reduction comes one stage after its argument. A loop that goes over the row s
-// times has done all reductions of stage s; the last pass, after n_stages of them, computes the output.
+// and rindex() are element values, but for inputs that are said to have one value a row (row_in). A reduction comes one
+// stage after its argument. A loop that goes over the row s times has done all reductions of stage s; the last pass,
+// after n_stages of them, computes the output.
 #include "codegen/catalogue/kernel.h"
 #include "scalar/prim.h"
 #include <string.h>
