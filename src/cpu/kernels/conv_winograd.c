@@ -21,11 +21,14 @@ enum { SIDE = 4, POINTS = 16, SPARE = 16, OUTPUTS = 96 };
 #include <immintrin.h>
 enum { VECTOR_B = 64 };
 #elif defined(__AVX2__)
+#include "cpu/kernels/conv256.h"
 enum { VECTOR_B = 32 };
 #else
 enum { VECTOR_B = 16 };
 #endif
 typedef float tile_vector __attribute__((vector_size(VECTOR_B)));
+// In memory. (What memcpy would bring, gcc moves in halves, through memory too.)
+typedef float stored_vector __attribute__((vector_size(VECTOR_B), aligned(4), may_alias));
 enum { LANES = VECTOR_B / 4, WIDE = 2 * LANES };
 
 struct winograd_job {
@@ -158,10 +161,10 @@ static void transform_pixels(const struct winograd_job *j, const struct spread_u
         const char *at = u->copy + (c * j->s.plane + panel * WIDE) * 4;
         for (int half = 0; half < 2; half++) {
             tile_vector d[POINTS], v[POINTS];
-            for (int t = 0; t < POINTS; t++) memcpy(&d[t], at + u->at_B[t] + half * VECTOR_B, sizeof d[t]);
+            for (int t = 0; t < POINTS; t++) d[t] = *(const stored_vector *)(at + u->at_B[t] + half * VECTOR_B);
             for (int x = 0; x < SIDE; x++) pixels_4(d + x, SIDE, v + x);
             for (int y = 0; y < SIDE; y++) pixels_4(v + y * SIDE, 1, d + y * SIDE);
-            for (int t = 0; t < POINTS; t++) memcpy(to + t * point + half * LANES, &d[t], sizeof d[t]);
+            for (int t = 0; t < POINTS; t++) *(stored_vector *)(to + t * point + half * LANES) = d[t];
         }
     }
 }
@@ -172,22 +175,35 @@ static inline __attribute__((always_inline)) void results_2(const tile_vector *m
     y[to] = m[step] - m[2 * step] - m[3 * step];
 }
 
+// Sums of places 0, 2, ... and 1, 3, ... of a row, and a bias.
+static inline void add_turns(tile_vector even, tile_vector odd, float bias, float *to)
+{
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    __m256 turns[2], all = _mm256_set1_ps(bias);
+    in_turns_256((__m256)even, (__m256)odd, turns);
+    _mm256_storeu_ps(to, _mm256_add_ps(turns[0], all));
+    _mm256_storeu_ps(to + LANES, _mm256_add_ps(turns[1], all));
+#else
+    float e[LANES], o[LANES];
+    memcpy(e, &even, sizeof e);
+    memcpy(o, &odd, sizeof o);
+    for (int i = 0; i < LANES; i++) {
+        to[2 * i] = e[i] + bias;
+        to[2 * i + 1] = o[i] + bias;
+    }
+#endif
+}
+
 // Two rows of 2 WIDE results of one output, from sums [point] `point` elements apart.
 static void transform_sums(const float *sums, int64_t point, float bias, float (*rows)[2 * WIDE + LANES])
 {
     for (int half = 0; half < 2; half++) {
         tile_vector m[POINTS], down[2 * SIDE], y[4];
-        for (int t = 0; t < POINTS; t++) memcpy(&m[t], sums + t * point + half * LANES, sizeof m[t]);
+        for (int t = 0; t < POINTS; t++) m[t] = *(const stored_vector *)(sums + t * point + half * LANES);
         for (int x = 0; x < SIDE; x++) results_2(m + x, SIDE, down + x, SIDE);
         for (int r = 0; r < 2; r++) {
             results_2(down + r * SIDE, 1, y + 2 * r, 1);
-            float even[LANES], odd[LANES];
-            memcpy(even, &y[2 * r], sizeof even);
-            memcpy(odd, &y[2 * r + 1], sizeof odd);
-            for (int i = 0; i < LANES; i++) {
-                rows[r][half * WIDE + 2 * i] = even[i] + bias;
-                rows[r][half * WIDE + 2 * i + 1] = odd[i] + bias;
-            }
+            add_turns(y[2 * r], y[2 * r + 1], bias, rows[r] + half * WIDE);
         }
     }
 }
@@ -199,6 +215,8 @@ static inline void store_row(float *to, const float *from, int64_t n)
         __mmask16 some = n - i >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << (n - i)) - 1);
         _mm512_mask_storeu_ps(to + i, some, _mm512_loadu_ps(from + i));
     }
+#elif defined(__AVX2__)
+    for (int64_t i = 0; i < n; i += 8) store_256(to + i, _mm256_loadu_ps(from + i), n - i);
 #else
     memcpy(to, from, (size_t)n * sizeof *to);
 #endif
