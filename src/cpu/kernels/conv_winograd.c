@@ -153,10 +153,17 @@ static inline __attribute__((always_inline)) void pixels_4(const tile_vector *d,
     v[3 * step] = d[step] - d[3 * step];
 }
 
+// From a point to the next, in pixels or sums of n channels or outputs: no power of two, at which all 16 would meet in
+// one set of the nearest cache.
+static inline int64_t point_of(int64_t n)
+{
+    return (n + 1) * WIDE;
+}
+
 // [point][channel] x WIDE from the copy.
 static void transform_pixels(const struct winograd_job *j, const struct spread_unit *u, int64_t panel, float *to)
 {
-    int64_t channels = j->g->channels, point = channels * WIDE;
+    int64_t channels = j->g->channels, point = point_of(channels);
     for (int64_t c = 0; c < channels; c++, to += WIDE) {
         const char *at = u->copy + (c * j->s.plane + panel * WIDE) * 4;
         for (int half = 0; half < 2; half++) {
@@ -230,7 +237,7 @@ static void store_panel(const struct winograd_job *j, const struct spread_unit *
     const int64_t *s = g->y.o->strides;
     for (int64_t o = 0; o < outputs; o++) {
         int64_t output = u->group * g->outputs + o0 + o;
-        transform_sums(u->sums + o * WIDE, outputs * WIDE, j->s.bias ? j->s.bias[output] : 0, rows);
+        transform_sums(u->sums + o * WIDE, point_of(outputs), j->s.bias ? j->s.bias[output] : 0, rows);
         for (int64_t i = 0; i < 2 * n; i++) {
             const struct spread_run *r = runs + i / 2;
             int64_t y = 2 * (u->y0 + r->y) + i % 2, x = 2 * r->x, count = least(2 * r->n, g->ow - x);
@@ -255,9 +262,9 @@ static void multiply(const struct winograd_job *j, const struct spread_unit *u, 
     for (int64_t p = 0; p < POINTS; p++)
         for (int64_t i = 0, r = 0; i < heights; i++) {
             int64_t rows = outputs / heights + (i < outputs % heights);
-            t.next = t.b = (const char *)(pixels + p * g->channels * WIDE);
+            t.next = t.b = (const char *)(pixels + p * point_of(g->channels));
             t.a = (const char *)(j->weight + p * point + (u->group * g->outputs + o0 + r) * j->ld);
-            t.out = u->sums + (p * outputs + r) * WIDE;
+            t.out = u->sums + p * point_of(outputs) + r * WIDE;
             kind->tile[rows - 1][1](&t);
             r += rows;
         }
@@ -267,8 +274,8 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
 {
     struct winograd_job *j = user;
     const struct conv_grid *g = j->g;
-    int64_t copy = g->channels * j->s.plane, pixels = POINTS * g->channels * WIDE;
-    int64_t most = least(g->outputs, OUTPUTS), sums = POINTS * most * WIDE;
+    int64_t copy = g->channels * j->s.plane, pixels = POINTS * point_of(g->channels);
+    int64_t most = least(g->outputs, OUTPUTS), sums = POINTS * point_of(most);
     struct spread_job one = j->s;
     one.step = 1;
     int32_t at_B[POINTS];
