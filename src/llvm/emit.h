@@ -39,7 +39,7 @@ struct emitter {
     const uint64_t *constants;                                // ... of those that no run changes, the values,
     const bool *fixed;                                        // and which those are; NULL: none
     LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, half, bytes; // bytes: i8*
-    bool has_f16, has_fma, has_avx512;                        // the host converts f16, fuses a product with a sum
+    bool has_f16, has_fma, has_avx2, has_avx512;              // the host converts f16, fuses a product with a sum
 
     int n_parallel, lanes_dim; // -1: no lanes
     int split_dim;             // -1: none

@@ -494,7 +494,7 @@ enum { LINE_B = 64 };
 
 static bool has_lines(const struct emitter *e)
 {
-    return llvm_may_stream(e->k) && e->has_avx512;
+    return llvm_may_stream(e->k) && (e->has_avx512 || e->has_avx2);
 }
 
 static bool goes_by_lines(const struct emitter *e, int output, int size_B)

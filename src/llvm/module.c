@@ -115,6 +115,7 @@ static void set_types(struct emitter *e)
     e->bytes = LLVMPointerType(e->i8, 0);
     e->has_f16 = has_feature("f16c");
     e->has_fma = has_feature("fma");
+    e->has_avx2 = e->plan->choices[LLVM_VECTOR_BITS] >= 256 && has_feature("avx2");
     e->has_avx512 = e->plan->choices[LLVM_VECTOR_BITS] == 512 && has_feature("avx512f");
 }
 

@@ -41,6 +41,9 @@ static const struct conv_case conv_cases[] = {
     {2, 16, 15, 17, 12, {{1, 1}, {2, 3}, {0, 0}, {1, 1}, 4, false, false}, true},
     {3, 31, 8, 8, 24, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, false, false}, true},
     {1, 4, 33, 34, 23, {{3, 3}, {2, 2}, {4, 5}, {2, 3}, 1, false, false}, false},
+    // Phases of the gradient that lie between each other, ends of rows in the middle of vectors.
+    {2, 9, 20, 46, 11, {{4, 4}, {2, 2}, {1, 1}, {1, 1}, 1, false, false}, true},
+    {1, 5, 13, 26, 7, {{3, 5}, {1, 2}, {1, 2}, {1, 1}, 1, false, false}, false},
 };
 enum { CONV_CASES = sizeof conv_cases / sizeof conv_cases[0] };
 

@@ -2,6 +2,8 @@
 // that KILN_CPU_ISA names. What they are tests/conformance/attention.c knows.
 #include "device/cpu_fixture.h"
 
+#include <float.h>
+#include <math.h>
 #include <omp.h>
 
 enum { RESULTS = 4 };
@@ -71,9 +73,41 @@ static void same_bits(void **state)
     }
 }
 
+// Each key's value is a row of the unit matrix, so that the result is the weights; keys are their scores, from what has
+// the largest weight to what has none.
+static void weights_of_wide_scores(void **state)
+{
+    (void)state;
+    enum { QUERIES = 2, KEYS = 301 }; // one query goes another way
+    static float scores[KEYS], values[KEYS * KEYS], got[QUERIES * KEYS];
+    double sum = 0;
+    for (int i = 0; i < KEYS; i++) {
+        scores[i] = i % 50 == 49 ? -(float)INFINITY : 20 - 0.5F * (float)i;
+        values[i * KEYS + i] = 1;
+        sum += exp((double)scores[i] - 20);
+    }
+    for (int with_nan = 0; with_nan < 2; with_nan++) {
+        kiln_scope *scope = kiln_scope_begin();
+        const float ones[QUERIES] = {1, 1};
+        if (with_nan) scores[KEYS / 2] = NAN;
+        kiln_tensor *q = kiln_from_data(dev, KILN_F32, KILN_SHAPE(1, 1, QUERIES, 1), ones);
+        kiln_tensor *k = kiln_from_data(dev, KILN_F32, KILN_SHAPE(1, 1, KEYS, 1), scores);
+        kiln_tensor *v = kiln_from_data(dev, KILN_F32, KILN_SHAPE(1, 1, KEYS, KEYS), values);
+        if (kiln_read(kiln_sdpa(q, k, v, NULL, NULL), got, sizeof got)) fail_msg("%s", kiln_error_message());
+        for (int i = 0; i < KEYS; i++) {
+            double want = exp((double)scores[i] - 20) / sum;
+            if (with_nan ? !isnan(got[i]) : fabs(got[i] - want) > 2e-5 * want + FLT_MIN)
+                fail_msg("score %g: weight %g, not %g", (double)scores[i], (double)got[i], with_nan ? NAN : want);
+            if (scores[i] < -80 && got[i] != 0 && !with_nan)
+                fail_msg("score %g: weight %g", (double)scores[i], (double)got[i]);
+        }
+        kiln_scope_end(&scope);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(weights_of_wide_scores)};
     // An instruction set that the machine lacks: 77 tells the runner that the test was skipped.
     kiln_device *probe = kiln_device_open("cpu");
     if (!probe && getenv("KILN_CPU_ISA")) return 77;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 #include <string.h>
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -39,12 +39,30 @@ INLINE vector_f32 exp2_f32(vector_f32 x)
     __mmask16 large = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-126), _CMP_NLT_UQ);
     return _mm512_maskz_scalef_ps(large, p, _mm512_sub_ps(t, shift));
 }
+#elif defined(__AVX2__)
+typedef __m256 vector_f32;
+#define LANES           8
+#define ALL(x)          _mm256_set1_ps(x)
+#define LARGER(x, y)    _mm256_max_ps(x, y) // y where one is NaN
+#define MULADD(x, y, s) _mm256_fmadd_ps(x, y, s)
+#define EXP2(x)         exp2_f32(x)
+// The power's exponent comes out of the sum as it is stored, 127 more, and from -127 down is 0, as the power is then.
+INLINE vector_f32 exp2_f32(vector_f32 x)
+{
+    const vector_f32 shift = _mm256_set1_ps(12582912 + 127);
+    x = _mm256_max_ps(_mm256_set1_ps(-127), x);
+    vector_f32 t = _mm256_add_ps(x, shift), r = _mm256_sub_ps(x, _mm256_sub_ps(t, shift));
+    vector_f32 p = _mm256_set1_ps(0.000154701382F);
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.00133909029F));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.00961802993F));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.0555035695F));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.240226507F));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.693147182F));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1));
+    return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23)));
+}
 #else
-#if defined(__AVX2__)
-#define LANES 8
-#else
-#define LANES 4
-#endif
+#define LANES           4
 typedef float vector_f32 __attribute__((vector_size(4 * LANES)));
 typedef int32_t integers_f32 __attribute__((vector_size(4 * LANES)));
 #define ALL(x)          ((vector_f32){0} + (x))

@@ -1,6 +1,9 @@
 // Images into columns and columns back into images, weights as matrices, products: what convolution kernels share.
 #include "base/process.h"
 #include "cpu/kernels/conv.h"
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 // Asks memory for what is read soon, though not next: rows of a plane are too short, and planes too far from each
 // other, for the processor to see where it goes on. (gcc takes a call of this for one without effect.)
@@ -9,6 +12,19 @@ static inline __attribute__((always_inline)) void fetch(const char *from, int64_
     enum { CACHE_LINE_B = 64 };
     for (int64_t i = 0; i < size_B; i += CACHE_LINE_B) __builtin_prefetch(from + i);
 }
+
+// s + x * y, rounded once where the processor does that as fast.
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#define MULADD_F32(x, y, s) ((vector_f32)_mm256_fmadd_ps((__m256)(x), (__m256)(y), (__m256)(s)))
+#define MULADD_F64(x, y, s) ((vector_f64)_mm256_fmadd_pd((__m256d)(x), (__m256d)(y), (__m256d)(s)))
+#define ALL_F32             _mm256_set1_ps
+#define ALL_F64             _mm256_set1_pd
+#else
+#define MULADD_F32(x, y, s) ((s) + (x) * (y))
+#define MULADD_F64          MULADD_F32
+#define ALL_F32(x)          (x)
+#define ALL_F64             ALL_F32
+#endif
 
 #define T       float
 #define ROWS    rows_f32
@@ -20,6 +36,8 @@ static inline __attribute__((always_inline)) void fetch(const char *from, int64_
 #define SUMS    sums_f32
 #define DOT     dot_f32
 #define FINITE  finite_f32
+#define MULADD  MULADD_F32
+#define ALL     ALL_F32
 #include "cpu/kernels/conv_tmpl.c"
 #define T       double
 #define ROWS    rows_f64
@@ -31,6 +49,8 @@ static inline __attribute__((always_inline)) void fetch(const char *from, int64_
 #define SUMS    sums_f64
 #define DOT     dot_f64
 #define FINITE  finite_f64
+#define MULADD  MULADD_F64
+#define ALL     ALL_F64
 #include "cpu/kernels/conv_tmpl.c"
 
 // One row of a column matrix: the pixels that tap (ky, kx) meets along output row y.

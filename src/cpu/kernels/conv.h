@@ -87,13 +87,21 @@ static inline bool conv_is_direct(const struct conv *v, const struct conv_side *
 struct conv_phases {
     int64_t rows, columns, image_B, sums_B;
 };
-enum { CONV_VECTOR_B = 64 };
+// As wide as registers, for parts of a wider vector the compiler keeps in memory; and as many sums at once as hide the
+// latency of one.
+#if defined(__AVX512F__)
+enum { CONV_VECTOR_B = 64, CONV_AT_ONCE = 4, CONV_LINE_B = 64 };
+#elif defined(__AVX2__)
+enum { CONV_VECTOR_B = 32, CONV_AT_ONCE = 8, CONV_LINE_B = 64 };
+#else
+enum { CONV_VECTOR_B = 16, CONV_AT_ONCE = 8, CONV_LINE_B = 64 };
+#endif
 
 static inline struct conv_phases conv_phases(const struct conv *v, int64_t rows)
 {
     struct conv_phases f = {rows + (v->kh - 1) * v->dh / v->sh, v->ow + (v->kw - 1) * v->dw / v->sw, 0, 0};
-    f.image_B = (v->sh * v->sw * f.rows * f.columns * v->size_B + 2 * CONV_VECTOR_B) & -(int64_t)CONV_VECTOR_B;
-    f.sums_B = (rows * f.columns * v->size_B + 2 * CONV_VECTOR_B) & -(int64_t)CONV_VECTOR_B;
+    f.image_B = (v->sh * v->sw * f.rows * f.columns * v->size_B + 2 * CONV_LINE_B) & -(int64_t)CONV_LINE_B;
+    f.sums_B = (rows * f.columns * v->size_B + 2 * CONV_LINE_B) & -(int64_t)CONV_LINE_B;
     return f;
 }
 

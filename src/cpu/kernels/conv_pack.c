@@ -4,8 +4,10 @@
 // meet is the same in all channels, so that bounds are worked out once, and a line of the image is read for all of
 // these taps before the next channel's.
 #include "cpu/kernels/conv_grid.h"
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
 #include "cpu/kernels/gemm_pack512.h"
+#elif defined(__AVX2__)
+#include "cpu/kernels/conv256.h"
 #endif
 
 enum { RUN = 16, SIDE_BY_SIDE = 8 };
@@ -49,7 +51,7 @@ static void meet_words(const struct meeting *m, const struct conv_side *x, enum 
         }
 }
 
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
 PACK __m512 load_some(__mmask16 some, const char *at, const unsigned dtype)
 {
     if (dtype == KILN_F32) return _mm512_maskz_loadu_ps(some, at);
@@ -95,18 +97,59 @@ MEET(meet_f16_2, KILN_F16, 2, 2)
 MEET(meet_bf16_1, KILN_BF16, 2, 1)
 MEET(meet_bf16_2, KILN_BF16, 2, 2)
 #undef MEET
+#elif defined(__AVX2__)
+// f32 one or two pixels apart, 8 places at once.
+static inline __attribute__((always_inline)) void meet_8(const struct meeting *m, const struct conv_side *x,
+                                                         const char *plane, int64_t channels, char *to, const int step)
+{
+    enum { HALVES = RUN / 8 };
+    __m256i low[SIDE_BY_SIDE][HALVES], high[SIDE_BY_SIDE][HALVES];
+    for (int64_t t = 0; t < m->taps; t++)
+        for (int h = 0; h < HALVES; h++) {
+            int64_t from = m->from[t] * step - 8 * h * step, past = (m->to[t] - 1) * step + 1 - 8 * h * step;
+            bool some = m->to[t] > m->from[t];
+            low[t][h] = lanes_256(from, some ? past : 0);
+            high[t][h] = lanes_256(from - 8, some ? past - 8 : 0);
+        }
+    for (int64_t c = 0; c < channels; c++, plane += x->o->strides[1] * 4, to += m->channel_B)
+        for (int64_t t = 0; t < m->taps; t++) {
+            const float *at = (const float *)(const void *)plane + m->pixel[t];
+            float *dst = (float *)(void *)(to + t * m->row_B);
+            for (int h = 0; h < HALVES && 8 * h < m->places; h++, at += 8 * step) {
+                __m256 v = _mm256_maskload_ps(at, low[t][h]);
+                if (step == 2) v = evens_256(v, _mm256_maskload_ps(at + 8, high[t][h]));
+                store_256(dst + 8 * h, v, m->places - 8 * h);
+            }
+        }
+}
+
+static void meet_f32_1(const struct meeting *m, const struct conv_side *x, enum scalar_class cls, const char *plane,
+                       int64_t channels, char *to)
+{
+    (void)cls;
+    meet_8(m, x, plane, channels, to, 1);
+}
+
+static void meet_f32_2(const struct meeting *m, const struct conv_side *x, enum scalar_class cls, const char *plane,
+                       int64_t channels, char *to)
+{
+    (void)cls;
+    meet_8(m, x, plane, channels, to, 2);
+}
 #endif
 
 static meet_fn *meets(const struct conv_grid *g, int64_t step)
 {
     unsigned dtype = g->x.o->dtype;
     if (g->cls != CLASS_F32) return meet_any;
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
     if (step == 1 || step == 2) switch (dtype) {
         case KILN_F32: return step == 1 ? meet_f32_1 : meet_f32_2;
         case KILN_F16: return step == 1 ? meet_f16_1 : meet_f16_2;
         case KILN_BF16: return step == 1 ? meet_bf16_1 : meet_bf16_2;
         }
+#elif defined(__AVX2__)
+    if (dtype == KILN_F32 && (step == 1 || step == 2)) return step == 1 ? meet_f32_1 : meet_f32_2;
 #endif
     return dtype == KILN_F32 ? meet_words : meet_any;
 }

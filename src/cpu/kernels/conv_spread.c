@@ -4,6 +4,8 @@
 #include "cpu/kernels/conv_spread.h"
 #if defined(__AVX512F__)
 #include <immintrin.h>
+#elif defined(__AVX2__)
+#include "cpu/kernels/conv256.h"
 #endif
 
 enum {
@@ -128,6 +130,28 @@ static inline void copy_pairs(const float *first, int64_t from, int64_t past, in
         _mm512_mask_storeu_ps(to[1] + i, some, _mm512_permutex2var_ps(low, odd, high));
     }
 }
+#elif defined(__AVX2__)
+static inline void copy_pixels(const float *first, int64_t from, int64_t past, int64_t n, int64_t ahead_B, float *to)
+{
+    for (int64_t i = 0; i < n; i += 8) {
+        __m256 v = _mm256_maskload_ps(first + i, lanes_256(from - i, past - i));
+        __builtin_prefetch((const char *)(first + i) + ahead_B);
+        store_256(to + i, v, n - i);
+    }
+}
+
+static inline void copy_pairs(const float *first, int64_t from, int64_t past, int64_t n, int64_t ahead_B,
+                              float *const to[2])
+{
+    for (int64_t i = 0; i < n; i += 8) {
+        const float *at = first + 2 * i;
+        __m256 low = _mm256_maskload_ps(at, lanes_256(from - 2 * i, past - 2 * i));
+        __m256 high = _mm256_maskload_ps(at + 8, lanes_256(from - 2 * i - 8, past - 2 * i - 8));
+        __builtin_prefetch((const char *)at + ahead_B);
+        store_256(to[0] + i, evens_256(low, high), n - i);
+        store_256(to[1] + i, odds_256(low, high), n - i);
+    }
+}
 #endif
 
 // A row of a phase: n elements, of which [from, past) are there; the first would lie at `row`.
@@ -149,7 +173,7 @@ static void copy_row(const struct conv_grid *g, const struct spread_row *r, cons
     int64_t stride = g->x.o->strides[3] * g->sw;
     const char *at = row + r->from * stride * g->x.size_B;
     const float *pixels = (const float *)(const void *)at;
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
     if (g->x.native && stride == 1) {
         copy_pixels(pixels - r->from, r->from, r->past, r->n, g->x.o->strides[1] * 4, to);
         return;
@@ -179,13 +203,13 @@ static float *copy_phases(const struct spread_job *j, const struct spread_unit *
         const char *from = plane + x * g->x.o->strides[3] * g->x.size_B;
         struct spread_row part = row_of(j, x);
         step = 1;
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
         bool pairs = g->sw == 2 && g->x.native && g->x.o->strides[3] == 1;
         int64_t past = least(g->w - x, 2 * j->pitch);
         if (pairs) step = 2;
 #endif
         for (int64_t r = 0, y = y0; r < rows; r++, y += g->sh, to += j->pitch) {
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
             if (pairs && y >= 0 && y < g->h) {
                 const float *first = (const float *)(const void *)(from + y * row_B);
                 copy_pairs(first, -x, past, j->pitch, g->x.o->strides[1] * 4,
@@ -228,7 +252,7 @@ void CPU_FN(cpu_spread_positions)(const struct spread_job *j, const struct conv_
 // --- the product
 
 static void multiply(const struct spread_job *j, const struct conv_grid *g, const struct spread_unit *u,
-                     const int32_t *at_B, int64_t panel)
+                     const int32_t *at_B, int64_t panel, float *sums)
 {
     const struct gemm_kind *kind = j->kind;
     int64_t wide = kind->tiles.columns, heights = in_parts(g->outputs, kind->tiles.rows);
@@ -244,7 +268,7 @@ static void multiply(const struct spread_job *j, const struct conv_grid *g, cons
         for (int64_t i = 0, r = 0; i < heights; i++) {
             int64_t rows = g->outputs / heights + (i < g->outputs % heights);
             t.a = g->weight + ((u->group * g->outputs + r) * g->ld_w + c * g->n_taps) * 4;
-            t.out = u->sums + r * wide;
+            t.out = sums + r * wide;
             kind->spread[rows - 1](&t);
             r += rows;
         }
@@ -311,9 +335,55 @@ static void store_f32(const struct spread_job *j, const struct conv_grid *g, con
         int64_t step = g->y.o->strides[3];
         for (int64_t o = 0; o < g->outputs; o++, to += g->y.o->strides[1]) {
             const float *sums = u->sums + o * j->kind->tiles.columns + runs[i].from;
-            for (int64_t x = 0; x < runs[i].n; x++) to[x * step] = sums[x] + (bias ? bias[o] : 0);
+            float more = bias ? bias[o] : 0;
+#if defined(__AVX2__)
+            for (int64_t x = 0; x < runs[i].n && step == 1; x += 8)
+                store_256(to + x, _mm256_add_ps(_mm256_loadu_ps(sums + x), _mm256_set1_ps(more)), runs[i].n - x);
+            if (step == 1) continue;
+#endif
+            for (int64_t x = 0; x < runs[i].n; x++) to[x * step] = sums[x] + more;
         }
     }
+}
+#endif
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+// Whether results of the second grid lie between those of the first: then both are stored together.
+static bool take_turns(const struct spread_job *j, const struct conv_grid *g)
+{
+    const int64_t *s = g[0].y.o->strides, *t = g[1].y.o->strides;
+    bool same = s[0] == t[0] && s[1] == t[1] && s[2] == t[2] && s[3] == 2 && t[3] == 2;
+    return same && !j->bias && g[0].y.native && g[1].y.base == g[0].y.base + sizeof(float);
+}
+
+// Of both grids, from sums one behind the other.
+static void store_turns(const struct spread_job *j, const struct conv_grid *g, const struct spread_unit *u,
+                        const struct spread_run *runs, int64_t n)
+{
+    int64_t wide = j->kind->tiles.columns;
+    for (int64_t i = 0; i < n; i++) {
+        float *to = (float *)(void *)result_at(g, u, &runs[i]);
+        const float *even = u->sums + runs[i].from, *odd = even + g->outputs * wide;
+        for (int64_t o = 0; o < g->outputs; o++, to += g->y.o->strides[1], even += wide, odd += wide)
+            for (int64_t x = 0; x < runs[i].n; x += 8) {
+                __m256 both[2];
+                in_turns_256(_mm256_loadu_ps(even + x), _mm256_loadu_ps(odd + x), both);
+                store_256(to + 2 * x, both[0], 2 * (runs[i].n - x));
+                if (runs[i].n - x > 4) store_256(to + 2 * x + 8, both[1], 2 * (runs[i].n - x) - 8);
+            }
+    }
+}
+#else
+static bool take_turns(const struct spread_job *j, const struct conv_grid *g)
+{
+    (void)j, (void)g;
+    return false;
+}
+
+static void store_turns(const struct spread_job *j, const struct conv_grid *g, const struct spread_unit *u,
+                        const struct spread_run *runs, int64_t n)
+{
+    (void)j, (void)g, (void)u, (void)runs, (void)n;
 }
 #endif
 
@@ -328,11 +398,13 @@ static void store_any(const struct spread_job *j, const struct conv_grid *g, con
      CLASS_F32, g->outputs, runs[i].n);
 }
 
-static void store(const struct spread_job *j, const struct conv_grid *g, const struct spread_unit *u, int64_t panel)
+// Of `grids` grids, one or two.
+static void store(const struct spread_job *j, const struct conv_grid *g, int64_t grids, const struct spread_unit *u,
+                  const struct spread_run *runs, int64_t n)
 {
-    struct spread_run runs[SPREAD_RUNS];
-    int64_t n = CPU_FN(cpu_spread_runs)(j, u->rows, panel, runs);
-    if (g->y.native && (g->y.o->strides[3] == 1 || g->y.o->strides[3] == 2))
+    if (grids == 2)
+        store_turns(j, g, u, runs, n);
+    else if (g->y.native && (g->y.o->strides[3] == 1 || g->y.o->strides[3] == 2))
         store_f32(j, g, u, runs, n);
     else
         store_any(j, g, u, runs, n);
@@ -348,11 +420,26 @@ bool CPU_FN(cpu_spread_unit)(const struct spread_job *j, int64_t i, struct sprea
     return true;
 }
 
+// `grids` grids from the k-th on, whose positions are listed.
+static void run_panels(const struct spread_job *j, int64_t k, int64_t grids, const struct spread_unit *u,
+                       const int32_t *at_B)
+{
+    const struct conv_grid *g = j->g + k;
+    for (int64_t p = 0; p < CPU_FN(cpu_spread_panels)(j, u->rows); p++) {
+        struct spread_run runs[SPREAD_RUNS];
+        int64_t n = CPU_FN(cpu_spread_runs)(j, u->rows, p, runs);
+        multiply(j, g, u, at_B, p, u->sums);
+        if (grids == 2)
+            multiply(j, g + 1, u, at_B + j->step * g->n_taps, p, u->sums + g->outputs * j->kind->tiles.columns);
+        store(j, g, grids, u, runs, n);
+    }
+}
+
 static kiln_status run_units(void *user, int64_t begin, int64_t end)
 {
     const struct spread_job *j = user;
     const struct conv_grid *g = j->g;
-    int64_t taps = 0, copy_B = g->channels * j->plane * 4, sums_B = g->outputs * j->kind->tiles.columns * 4;
+    int64_t taps = 0, copy_B = g->channels * j->plane * 4, sums_B = 2 * g->outputs * j->kind->tiles.columns * 4;
     for (int64_t i = 0; i < j->n; i++) taps += g[i].n_taps;
     char *room = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(copy_B + sums_B + j->step * taps * 4));
     if (!room) return error_pending;
@@ -362,14 +449,15 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         if (!CPU_FN(cpu_spread_unit)(j, i, &u)) continue;
         int32_t *at_B = u.at_B;
-        for (int64_t k = 0; k < j->n; at_B += j->step * g[k].n_taps, k++) {
-            if (listed != u.rows) CPU_FN(cpu_spread_positions)(j, g + k, u.rows, at_B);
-            for (int64_t p = 0; p < CPU_FN(cpu_spread_panels)(j, u.rows); p++) {
-                multiply(j, g + k, &u, at_B, p);
-                store(j, g + k, &u, p);
-            }
-        }
+        for (int64_t k = 0; k < j->n && listed != u.rows; at_B += j->step * g[k].n_taps, k++)
+            CPU_FN(cpu_spread_positions)(j, g + k, u.rows, at_B);
         listed = u.rows;
+        at_B = u.at_B;
+        for (int64_t k = 0, grids; k < j->n; k += grids) {
+            grids = k + 1 < j->n && take_turns(j, g + k) ? 2 : 1;
+            run_panels(j, k, grids, &u, at_B);
+            for (int64_t n = k; n < k + grids; n++) at_B += j->step * g[n].n_taps;
+        }
     }
     return KILN_OK;
 }

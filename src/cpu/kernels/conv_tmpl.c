@@ -1,6 +1,6 @@
 // The loops of convolution in one class: rows of columns where pixels lie side by side, columns added back into an
 // image, the product where there is no BLAS, and outputs without columns. In: T, VECTOR, ROWS, SCATTER, LOOPS, FILL,
-// SUM, SUMS, DOT, FINITE.
+// SUM, SUMS, DOT, FINITE, MULADD, and ALL: a number as MULADD takes it for all lanes.
 
 // What one tap meets along output rows [y0, y1) of a channel; `plane` is its pixel (0, 0), its rows are `pitch` apart.
 // A short row is copied as one or two full vectors where the plane has that many pixels left: what it writes past its
@@ -84,11 +84,12 @@ typedef T VECTOR __attribute__((vector_size(CONV_VECTOR_B), aligned(sizeof(T)), 
 static inline __attribute__((always_inline)) void SUM(const T *weight, const int64_t *offsets, int64_t taps, const T *x,
                                                       bool add, T *y, const int n)
 {
-    VECTOR s[4], *to = (VECTOR *)y;
+    VECTOR s[CONV_AT_ONCE], *to = (VECTOR *)y;
     for (int i = 0; i < n; i++) s[i] = add ? to[i] : (VECTOR){0};
     for (int64_t t = 0; t < taps; t++) {
         const VECTOR *from = (const VECTOR *)(x + offsets[t]);
-        for (int i = 0; i < n; i++) s[i] += weight[t] * from[i];
+#pragma GCC unroll 8
+        for (int i = 0; i < n; i++) s[i] = MULADD(ALL(weight[t]), from[i], s[i]);
     }
     for (int i = 0; i < n; i++) to[i] = s[i];
 }
@@ -96,9 +97,10 @@ static inline __attribute__((always_inline)) void SUM(const T *weight, const int
 // The same for n elements, and some behind them.
 static void SUMS(const T *weight, const int64_t *offsets, int64_t taps, const T *x, int64_t n, bool add, T *y)
 {
-    enum { LANES = CONV_VECTOR_B / sizeof(T) };
+    enum { LANES = CONV_VECTOR_B / sizeof(T), MOST = CONV_AT_ONCE * LANES, HALF = MOST / 2 };
     int64_t i = 0;
-    for (; i + 4 * LANES <= n; i += 4 * LANES) SUM(weight, offsets, taps, x + i, add, y + i, 4);
+    for (; i + MOST <= n; i += MOST) SUM(weight, offsets, taps, x + i, add, y + i, CONV_AT_ONCE);
+    for (; i + HALF <= n; i += HALF) SUM(weight, offsets, taps, x + i, add, y + i, CONV_AT_ONCE / 2);
     for (; i < n; i += LANES) SUM(weight, offsets, taps, x + i, add, y + i, 1);
 }
 
@@ -109,7 +111,7 @@ static T DOT(const T *x, const T *y, int64_t n)
     VECTOR s[4] = {0};
     int64_t i = 0;
     for (; i + 4 * LANES <= n; i += 4 * LANES)
-        for (int k = 0; k < 4; k++) s[k] += ((const VECTOR *)(x + i))[k] * ((const VECTOR *)(y + i))[k];
+        for (int k = 0; k < 4; k++) s[k] = MULADD(((const VECTOR *)(x + i))[k], ((const VECTOR *)(y + i))[k], s[k]);
     T sum = 0;
     for (; i < n; i++) sum += x[i] * y[i];
     VECTOR all = (s[0] + s[1]) + (s[2] + s[3]);
@@ -125,6 +127,8 @@ static bool FINITE(const T *x, int64_t n)
     return sum == 0;
 }
 #undef DOT
+#undef MULADD
+#undef ALL
 #undef FINITE
 #undef T
 #undef ROWS

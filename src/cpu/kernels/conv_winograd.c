@@ -21,11 +21,14 @@ enum { SIDE = 4, POINTS = 16, SPARE = 16, OUTPUTS = 96 };
 #include <immintrin.h>
 enum { VECTOR_B = 64 };
 #elif defined(__AVX2__)
+#include "cpu/kernels/conv256.h"
 enum { VECTOR_B = 32 };
 #else
 enum { VECTOR_B = 16 };
 #endif
 typedef float tile_vector __attribute__((vector_size(VECTOR_B)));
+// In memory. (What memcpy would bring, gcc moves in halves, through memory too.)
+typedef float stored_vector __attribute__((vector_size(VECTOR_B), aligned(4), may_alias));
 enum { LANES = VECTOR_B / 4, WIDE = 2 * LANES };
 
 struct winograd_job {
@@ -150,18 +153,25 @@ static inline __attribute__((always_inline)) void pixels_4(const tile_vector *d,
     v[3 * step] = d[step] - d[3 * step];
 }
 
+// From a point to the next, in pixels or sums of n channels or outputs: no power of two, at which all 16 would meet in
+// one set of the nearest cache.
+static inline int64_t point_of(int64_t n)
+{
+    return (n + 1) * WIDE;
+}
+
 // [point][channel] x WIDE from the copy.
 static void transform_pixels(const struct winograd_job *j, const struct spread_unit *u, int64_t panel, float *to)
 {
-    int64_t channels = j->g->channels, point = channels * WIDE;
+    int64_t channels = j->g->channels, point = point_of(channels);
     for (int64_t c = 0; c < channels; c++, to += WIDE) {
         const char *at = u->copy + (c * j->s.plane + panel * WIDE) * 4;
         for (int half = 0; half < 2; half++) {
             tile_vector d[POINTS], v[POINTS];
-            for (int t = 0; t < POINTS; t++) memcpy(&d[t], at + u->at_B[t] + half * VECTOR_B, sizeof d[t]);
+            for (int t = 0; t < POINTS; t++) d[t] = *(const stored_vector *)(at + u->at_B[t] + half * VECTOR_B);
             for (int x = 0; x < SIDE; x++) pixels_4(d + x, SIDE, v + x);
             for (int y = 0; y < SIDE; y++) pixels_4(v + y * SIDE, 1, d + y * SIDE);
-            for (int t = 0; t < POINTS; t++) memcpy(to + t * point + half * LANES, &d[t], sizeof d[t]);
+            for (int t = 0; t < POINTS; t++) *(stored_vector *)(to + t * point + half * LANES) = d[t];
         }
     }
 }
@@ -172,22 +182,35 @@ static inline __attribute__((always_inline)) void results_2(const tile_vector *m
     y[to] = m[step] - m[2 * step] - m[3 * step];
 }
 
+// Sums of places 0, 2, ... and 1, 3, ... of a row, and a bias.
+static inline void add_turns(tile_vector even, tile_vector odd, float bias, float *to)
+{
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    __m256 turns[2], all = _mm256_set1_ps(bias);
+    in_turns_256((__m256)even, (__m256)odd, turns);
+    _mm256_storeu_ps(to, _mm256_add_ps(turns[0], all));
+    _mm256_storeu_ps(to + LANES, _mm256_add_ps(turns[1], all));
+#else
+    float e[LANES], o[LANES];
+    memcpy(e, &even, sizeof e);
+    memcpy(o, &odd, sizeof o);
+    for (int i = 0; i < LANES; i++) {
+        to[2 * i] = e[i] + bias;
+        to[2 * i + 1] = o[i] + bias;
+    }
+#endif
+}
+
 // Two rows of 2 WIDE results of one output, from sums [point] `point` elements apart.
 static void transform_sums(const float *sums, int64_t point, float bias, float (*rows)[2 * WIDE + LANES])
 {
     for (int half = 0; half < 2; half++) {
         tile_vector m[POINTS], down[2 * SIDE], y[4];
-        for (int t = 0; t < POINTS; t++) memcpy(&m[t], sums + t * point + half * LANES, sizeof m[t]);
+        for (int t = 0; t < POINTS; t++) m[t] = *(const stored_vector *)(sums + t * point + half * LANES);
         for (int x = 0; x < SIDE; x++) results_2(m + x, SIDE, down + x, SIDE);
         for (int r = 0; r < 2; r++) {
             results_2(down + r * SIDE, 1, y + 2 * r, 1);
-            float even[LANES], odd[LANES];
-            memcpy(even, &y[2 * r], sizeof even);
-            memcpy(odd, &y[2 * r + 1], sizeof odd);
-            for (int i = 0; i < LANES; i++) {
-                rows[r][half * WIDE + 2 * i] = even[i] + bias;
-                rows[r][half * WIDE + 2 * i + 1] = odd[i] + bias;
-            }
+            add_turns(y[2 * r], y[2 * r + 1], bias, rows[r] + half * WIDE);
         }
     }
 }
@@ -199,6 +222,8 @@ static inline void store_row(float *to, const float *from, int64_t n)
         __mmask16 some = n - i >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << (n - i)) - 1);
         _mm512_mask_storeu_ps(to + i, some, _mm512_loadu_ps(from + i));
     }
+#elif defined(__AVX2__)
+    for (int64_t i = 0; i < n; i += 8) store_256(to + i, _mm256_loadu_ps(from + i), n - i);
 #else
     memcpy(to, from, (size_t)n * sizeof *to);
 #endif
@@ -212,7 +237,7 @@ static void store_panel(const struct winograd_job *j, const struct spread_unit *
     const int64_t *s = g->y.o->strides;
     for (int64_t o = 0; o < outputs; o++) {
         int64_t output = u->group * g->outputs + o0 + o;
-        transform_sums(u->sums + o * WIDE, outputs * WIDE, j->s.bias ? j->s.bias[output] : 0, rows);
+        transform_sums(u->sums + o * WIDE, point_of(outputs), j->s.bias ? j->s.bias[output] : 0, rows);
         for (int64_t i = 0; i < 2 * n; i++) {
             const struct spread_run *r = runs + i / 2;
             int64_t y = 2 * (u->y0 + r->y) + i % 2, x = 2 * r->x, count = least(2 * r->n, g->ow - x);
@@ -237,9 +262,9 @@ static void multiply(const struct winograd_job *j, const struct spread_unit *u, 
     for (int64_t p = 0; p < POINTS; p++)
         for (int64_t i = 0, r = 0; i < heights; i++) {
             int64_t rows = outputs / heights + (i < outputs % heights);
-            t.next = t.b = (const char *)(pixels + p * g->channels * WIDE);
+            t.next = t.b = (const char *)(pixels + p * point_of(g->channels));
             t.a = (const char *)(j->weight + p * point + (u->group * g->outputs + o0 + r) * j->ld);
-            t.out = u->sums + (p * outputs + r) * WIDE;
+            t.out = u->sums + p * point_of(outputs) + r * WIDE;
             kind->tile[rows - 1][1](&t);
             r += rows;
         }
@@ -249,8 +274,8 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
 {
     struct winograd_job *j = user;
     const struct conv_grid *g = j->g;
-    int64_t copy = g->channels * j->s.plane, pixels = POINTS * g->channels * WIDE;
-    int64_t most = least(g->outputs, OUTPUTS), sums = POINTS * most * WIDE;
+    int64_t copy = g->channels * j->s.plane, pixels = POINTS * point_of(g->channels);
+    int64_t most = least(g->outputs, OUTPUTS), sums = POINTS * point_of(most);
     struct spread_job one = j->s;
     one.step = 1;
     int32_t at_B[POINTS];

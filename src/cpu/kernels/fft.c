@@ -9,6 +9,7 @@
 #if !defined(__AVX2__) && !defined(__clang__)
 #pragma GCC optimize("O2")
 #endif
+#include "cpu/kernels/fft_orders.h"
 #include "cpu/kernels/walk.h"
 #include "cpu/parallel.h"
 #include <string.h>
@@ -33,37 +34,30 @@ static int64_t next_radix(int64_t length)
         if (length % r == 0) return r;
 }
 
-#define T           float
-#define CLS         CLASS_F32
-#define NAME        fft_f32
-#define WIDTH       16
-#define EVEN        0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
-#define ODD         1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
-#define FIRST_PAIRS 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define LAST_PAIRS  8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#define KEEP_8      0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
-#define TAKE_8      8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
-#define KEEP_4      0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
-#define TAKE_4      4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
-#define KEEP_2      0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
-#define TAKE_2      2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
-#define KEEP_1      0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
-#define TAKE_1      1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+// Vectors are those of the instruction set: of longer ones compilers make memory, and scalars of their exchanges.
+#if defined(__AVX512F__)
+#define VEC_B     64
+#define WIDTH_F32 16
+#define WIDTH_F64 8
+#elif defined(__AVX2__)
+#define VEC_B     32
+#define WIDTH_F32 8
+#define WIDTH_F64 4
+#else
+#define VEC_B     16
+#define WIDTH_F32 4
+#define WIDTH_F64 2
+#endif
+
+#define T     float
+#define CLS   CLASS_F32
+#define NAME  fft_f32
+#define WIDTH WIDTH_F32
 #include "cpu/kernels/fft_tmpl.c"
-#define T           double
-#define CLS         CLASS_F64
-#define NAME        fft_f64
-#define WIDTH       8
-#define EVEN        0, 2, 4, 6, 8, 10, 12, 14
-#define ODD         1, 3, 5, 7, 9, 11, 13, 15
-#define FIRST_PAIRS 0, 8, 1, 9, 2, 10, 3, 11
-#define LAST_PAIRS  4, 12, 5, 13, 6, 14, 7, 15
-#define KEEP_4      0, 1, 2, 3, 8, 9, 10, 11
-#define TAKE_4      4, 5, 6, 7, 12, 13, 14, 15
-#define KEEP_2      0, 1, 8, 9, 4, 5, 12, 13
-#define TAKE_2      2, 3, 10, 11, 6, 7, 14, 15
-#define KEEP_1      0, 8, 2, 10, 4, 12, 6, 14
-#define TAKE_1      1, 9, 3, 11, 5, 13, 7, 15
+#define T     double
+#define CLS   CLASS_F64
+#define NAME  fft_f64
+#define WIDTH WIDTH_F64
 #include "cpu/kernels/fft_tmpl.c"
 
 struct cpu_work CPU_FN(cpu_units_fft)(const struct launch *l)

@@ -1,12 +1,13 @@
-// Included by fft.c once a class, with T, CLS, NAME, WIDTH, and the orders of its vectors.
+// Included by fft.c once a class, with T, CLS, NAME and WIDTH, a plain number.
 #define JOIN_(a, b) a##b
 #define JOIN(a, b)  JOIN_(a, b)
 #define C(name)     JOIN(NAME, name)
+#define ORDER(name) JOIN(name##_, WIDTH)
 #define VEC         C(_vec)
 
 // An element of each of WIDTH lines.
-typedef T VEC __attribute__((vector_size(64)));
-typedef T C(_loose) __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
+typedef T VEC __attribute__((vector_size(VEC_B)));
+typedef T C(_loose) __attribute__((vector_size(VEC_B), aligned(sizeof(T)), may_alias));
 
 // Numbers, real parts and imaginary parts apart.
 struct C(_array) {
@@ -226,21 +227,25 @@ static struct C(_array) C(_transform)(const struct C(_work) * w)
 
 // --- to and from memory
 
-#define EXCHANGE(v, apart)                                                   \
-    for (int i = 0; i < WIDTH; i++)                                          \
-        if (!(i & apart)) {                                                  \
-            VEC low = v[i], high = v[i + apart];                             \
-            v[i] = __builtin_shufflevector(low, high, KEEP_##apart);         \
-            v[i + apart] = __builtin_shufflevector(low, high, TAKE_##apart); \
+#define EXCHANGE(v, apart)                                                          \
+    for (int i = 0; i < WIDTH; i++)                                                 \
+        if (!(i & apart)) {                                                         \
+            VEC low = v[i], high = v[i + apart];                                    \
+            v[i] = __builtin_shufflevector(low, high, ORDER(KEEP_##apart));         \
+            v[i + apart] = __builtin_shufflevector(low, high, ORDER(TAKE_##apart)); \
         }
 
 static inline void C(_transpose)(VEC *v)
 {
-#if WIDTH == 16
+#if WIDTH >= 16
     EXCHANGE(v, 8)
 #endif
+#if WIDTH >= 8
     EXCHANGE(v, 4)
+#endif
+#if WIDTH >= 4
     EXCHANGE(v, 2)
+#endif
     EXCHANGE(v, 1)
 }
 #undef EXCHANGE
@@ -283,14 +288,14 @@ static void C(_store_any)(const struct C(_side) * s, int64_t first, int64_t n, i
 static inline void C(_read)(const T *from, VEC *re, VEC *im)
 {
     VEC a = *(const C(_loose) *)from, b = *(const C(_loose) *)(from + WIDTH);
-    *re = __builtin_shufflevector(a, b, EVEN);
-    *im = __builtin_shufflevector(a, b, ODD);
+    *re = __builtin_shufflevector(a, b, ORDER(EVEN));
+    *im = __builtin_shufflevector(a, b, ORDER(ODD));
 }
 
 static inline void C(_write)(T *to, const VEC *re, const VEC *im)
 {
-    *(C(_loose) *)to = __builtin_shufflevector(*re, *im, FIRST_PAIRS);
-    *(C(_loose) *)(to + WIDTH) = __builtin_shufflevector(*re, *im, LAST_PAIRS);
+    *(C(_loose) *)to = __builtin_shufflevector(*re, *im, ORDER(FIRST_PAIRS));
+    *(C(_loose) *)(to + WIDTH) = __builtin_shufflevector(*re, *im, ORDER(LAST_PAIRS));
 }
 
 // Lines side by side are read as they lie; lines one behind the other are transposed in squares.
@@ -455,13 +460,4 @@ static kiln_status C(_lines)(const struct fft *f, int64_t begin, int64_t end)
 #undef C
 #undef JOIN_
 #undef JOIN
-#undef EVEN
-#undef ODD
-#undef FIRST_PAIRS
-#undef LAST_PAIRS
-#undef KEEP_4
-#undef TAKE_4
-#undef KEEP_2
-#undef TAKE_2
-#undef KEEP_1
-#undef TAKE_1
+#undef ORDER

@@ -296,16 +296,40 @@ static bool lies_well(const struct gemm_kind *kind, const struct gemm_matrix *x,
     return x->dtype == kind->dtype && (kind->depth == 1 || along_k);
 }
 
-// A factor that lies well is packed where that pays: rows of a never, as each of them is a stream for itself. Of b a
-// row is a few lines, one of them at each step, which is slow where b is large and passed through often, or where a
-// panel that is packed stays in the first-level cache for many rows.
+// With AVX2 a row of b is one line of the cache, and so is what a tile reads of a position of a whose rows are
+// neighbours. Positions that are spread over more than this are packed: half of a second-level cache of 512 KiB in
+// eight ways (Zen 2 and 3), where lines a power of two apart share few sets, and the 64 pages that are known at once.
+#if defined(__AVX2__) && !defined(__AVX512F__)
+enum { SPREAD_B = 1 << 18 };
+#else
+enum { SPREAD_B = 0 };
+#endif
+
+static bool is_spread(const struct gemm_plan *p, int64_t step)
+{
+    double extent_B = (double)p->g->k * (double)(step < 0 ? -step : step) * p->kind->unit_B / p->kind->depth;
+    return SPREAD_B && extent_B > SPREAD_B;
+}
+
+// A factor that lies well is packed where that pays. Of b a row is a few lines, one of them at each step, which is slow
+// where b is large and passed through often, or where a panel that is packed stays in the first-level cache for many
+// rows.
 static bool wants_packed_b(const struct gemm_plan *p)
 {
-    enum { SMALL_B = 1 << 20, FEW_ROWS = 128, MANY_ROWS = 256, SMALL_PANEL_B = 1 << 14 };
+    enum { SMALL_B = 1 << 20, FEW_ROWS = 128, MANY_ROWS = 256, SMALL_PANEL_B = 1 << 14, WORTH_PACKING = 48 };
     const struct gemm *g = p->g;
     int64_t row_B = p->kind->tiles.columns * p->kind->unit_B, lines = row_B / 64;
     bool large = (double)g->k * (double)g->n * p->kind->unit_B > SMALL_B * lines;
+    if (g->m > WORTH_PACKING && is_spread(p, g->b.row)) return true;
     return (g->m > FEW_ROWS && large) || (g->m >= MANY_ROWS && g->k <= SMALL_PANEL_B / row_B);
+}
+
+// Rows of a that lie along k are a stream each.
+static bool wants_packed_a(const struct gemm_plan *p)
+{
+    enum { MANY_COLUMNS = 64 };
+    const struct gemm_matrix *a = &p->g->a;
+    return a->row == 1 && a->col != 1 && p->g->n >= MANY_COLUMNS && is_spread(p, a->col);
 }
 
 // Blocks of k are as long as each other, and not one more for a rest of less than two fifths.
@@ -356,7 +380,8 @@ static bool plan_packing(struct gemm_plan *p)
 {
     const struct gemm *g = p->g;
     const struct gemm_kind *kind = p->kind;
-    p->pack_a = g->k > 0 && !lies_well(kind, &g->a, g->a.col == 1 && g->k % kind->depth == 0);
+    bool a_lies_well = lies_well(kind, &g->a, g->a.col == 1 && g->k % kind->depth == 0);
+    p->pack_a = g->k > 0 && (!a_lies_well || wants_packed_a(p));
     bool pack_b = g->k > 0 && (!lies_well(kind, &g->b, false) || g->b.col != 1 || wants_packed_b(p));
     choose_step(p, &pack_b);
     return pack_b;

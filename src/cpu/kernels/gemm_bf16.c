@@ -20,6 +20,8 @@
 #define FIRST(n)              first_16(n)
 #define LOAD_FIRST(m, at)     _mm512_maskz_loadu_ps(m, at)
 #define SUM_FIRST(m, at, s)   _mm512_add_ps(_mm512_maskz_loadu_ps(m, at), s)
+#define SUM_ALL(at, s)        _mm512_add_ps(_mm512_loadu_ps(at), s)
+#define STORE_ALL(at, s)      _mm512_storeu_ps(at, s)
 #define STORE_FIRST(m, at, s) _mm512_mask_storeu_ps(at, m, s)
 typedef int unaligned __attribute__((aligned(2), may_alias));
 #include "cpu/kernels/gemm_kernel_tmpl.c"
@@ -61,12 +63,12 @@ static void pack_columns(const struct gemm_matrix *b, int64_t k, int64_t n, uint
     int64_t units = (k + 1) / 2;
     for (int64_t half = 0; half < 2 * LANES && half < n; half += LANES)
         for (int64_t u = 0; u < units; u += LANES) {
-            __m512 r[LANES];
+            pack_vector r[LANES];
             for (int64_t c = 0; c < LANES; c++)
                 r[c] = half + c < n ? _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(
                                           first_32(k - 2 * u), b->at + ((half + c) * b->col + 2 * u) * 2))
                                     : _mm512_setzero_ps();
-            transpose_16(r);
+            transpose(r);
             for (int64_t i = 0; i < LANES && u + i < units; i++)
                 _mm512_store_ps(panel + (u + i) * 2 * LANES + half, r[i]);
         }

@@ -20,9 +20,11 @@ enum { GEMM_K = 512, GEMM_M = 144 };
 #define FIRST(n)              first_16(n)
 #define LOAD_FIRST(m, at)     _mm512_maskz_loadu_ps(m, at)
 #define SUM_FIRST(m, at, s)   _mm512_add_ps(_mm512_maskz_loadu_ps(m, at), s)
+#define SUM_ALL(at, s)        _mm512_add_ps(_mm512_loadu_ps(at), s)
+#define STORE_ALL(at, s)      _mm512_storeu_ps(at, s)
 #define STORE_FIRST(m, at, s) _mm512_mask_storeu_ps(at, m, s)
 #elif defined(__AVX2__)
-#include <immintrin.h>
+#include "cpu/kernels/gemm_pack256.h"
 enum { GEMM_K = 256, GEMM_M = 96 };
 #define GEMM_ROWS             6
 #define VECTOR                __m256
@@ -32,16 +34,12 @@ enum { GEMM_K = 256, GEMM_M = 96 };
 #define LOAD(at)              _mm256_loadu_ps((const float *)(const void *)(at))
 #define MULADD(x, y, s)       _mm256_fmadd_ps(x, y, s)
 #define MASK                  __m256i
-#define FIRST(n)              first_lanes(n)
+#define FIRST(n)              first_8(n)
 #define LOAD_FIRST(m, at)     _mm256_maskload_ps((const float *)(const void *)(at), m)
 #define SUM_FIRST(m, at, s)   _mm256_add_ps(_mm256_maskload_ps(at, m), s)
+#define SUM_ALL(at, s)        _mm256_add_ps(_mm256_loadu_ps(at), s)
+#define STORE_ALL(at, s)      _mm256_storeu_ps(at, s)
 #define STORE_FIRST(m, at, s) _mm256_maskstore_ps(at, m, s)
-
-static inline __m256i first_lanes(int64_t n)
-{
-    int all = n < LANES ? (int)n : LANES;
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(all), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
 #else
 enum { GEMM_K = 256, GEMM_M = 64 };
 #define GEMM_ROWS 4
@@ -49,7 +47,7 @@ enum { GEMM_K = 256, GEMM_M = 64 };
 #endif
 #include "cpu/kernels/gemm_kernel_tmpl.c"
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 enum { ROWS_AHEAD = 12 };
 
 // Runs of n elements that follow each other in memory, one for each of k positions `step` elements apart: dense rows of
@@ -57,6 +55,7 @@ enum { ROWS_AHEAD = 12 };
 PACK void pack_runs(const char *at, int64_t step, int64_t k, int64_t n, float *to, int64_t ld, bool whole,
                     int64_t ahead_B, const unsigned dtype, const int size_B)
 {
+    const float *end = to + (k - 1) * ld + n;
     for (int64_t q = 0; q < k; q++, at += step * size_B, to += ld) {
         if (whole && ahead_B) {
             __builtin_prefetch(at + ahead_B);
@@ -65,11 +64,11 @@ PACK void pack_runs(const char *at, int64_t step, int64_t k, int64_t n, float *t
             __builtin_prefetch(at + ROWS_AHEAD * step * size_B + 64);
         }
         for (int64_t c = 0; c < (whole ? ld : n); c += LANES) {
-            __m512 v = load_f32(at + c * size_B, n - c, dtype);
+            pack_vector v = load_f32(at + c * size_B, n - c, dtype);
             if (whole)
-                _mm512_storeu_ps(to + c, v);
+                STORE_ALL(to + c, v);
             else
-                _mm512_mask_storeu_ps(to + c, first_16(n - c), v);
+                store_first(to + c, n - c, end - to - c, v);
         }
     }
 }
@@ -80,12 +79,11 @@ PACK void pack_columns(const struct gemm_matrix *b, int64_t k, int64_t n, float 
 {
     for (int64_t half = 0; half < 2 * LANES && half < n; half += LANES) // a tile reads as many vectors as it has
         for (int64_t q = 0; q < k; q += LANES) {
-            __m512 r[LANES];
+            pack_vector r[LANES];
             for (int64_t c = 0; c < LANES; c++)
-                r[c] = half + c < n ? load_f32(b->at + ((half + c) * b->col + q) * size_B, k - q, dtype)
-                                    : _mm512_setzero_ps();
-            transpose_16(r);
-            for (int64_t i = 0; i < LANES && q + i < k; i++) _mm512_store_ps(panel + (q + i) * 2 * LANES + half, r[i]);
+                r[c] = half + c < n ? load_f32(b->at + ((half + c) * b->col + q) * size_B, k - q, dtype) : ZERO();
+            transpose(r);
+            for (int64_t i = 0; i < LANES && q + i < k; i++) STORE_ALL(panel + (q + i) * 2 * LANES + half, r[i]);
         }
 }
 
@@ -120,20 +118,6 @@ static void pack_a(const struct gemm_matrix *a, int64_t rows, int64_t k, void *t
     pack_a_any(CLASS_F32, a, rows, k, to, ld);
 }
 
-#define STORE store
-static bool store(const void *sums, int64_t ld, const struct gemm_matrix *out, int64_t rows, int64_t columns)
-{
-    if (out->dtype != KILN_F16) return false;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < columns; c += LANES) {
-            __mmask16 there = first_16(columns - c);
-            __m512 v = _mm512_maskz_loadu_ps(there, (const float *)sums + r * ld + c);
-            __m256i half = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-            _mm256_mask_storeu_epi16(out->at + (r * out->row + c) * 2, there, half);
-        }
-    return true;
-}
-
 static void pack_a_across(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to)
 {
     switch (a->dtype) {
@@ -144,7 +128,6 @@ static void pack_a_across(const struct gemm_matrix *a, int64_t rows, int64_t k, 
     pack_a_across_any(CLASS_F32, a, rows, k, to);
 }
 #else
-#define STORE NULL
 static void pack_b(const struct gemm_matrix *b, int64_t k, int64_t n, void *panel, int64_t ahead_B)
 {
     (void)ahead_B;
@@ -160,6 +143,24 @@ static void pack_a_across(const struct gemm_matrix *a, int64_t rows, int64_t k, 
 {
     pack_a_across_any(CLASS_F32, a, rows, k, to);
 }
+#endif
+
+#if defined(__AVX512F__)
+#define STORE store
+static bool store(const void *sums, int64_t ld, const struct gemm_matrix *out, int64_t rows, int64_t columns)
+{
+    if (out->dtype != KILN_F16) return false;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c += LANES) {
+            __mmask16 there = first_16(columns - c);
+            __m512 v = _mm512_maskz_loadu_ps(there, (const float *)sums + r * ld + c);
+            __m256i half = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+            _mm256_mask_storeu_epi16(out->at + (r * out->row + c) * 2, there, half);
+        }
+    return true;
+}
+#else
+#define STORE NULL
 #endif
 
 const struct gemm_kind CPU_FN(cpu_gemm_f32) = {

@@ -1,7 +1,7 @@
 // The register kernel of products for one kind of unit, and its sizes. In: NAME, VECTOR, LANES, UNIT (of a packed
-// operand), SUM (of a result), ZERO, ALL (a unit to all lanes), LOAD, MULADD, and for vectors of which a part is used
-// MASK, FIRST, LOAD_FIRST, SUM_FIRST, STORE_FIRST; TARGET: attributes of functions. SPREAD: a table of tiles more, of
-// two vectors whose positions lie where a list says.
+// operand), SUM (of a result), ZERO, ALL (a unit to all lanes), LOAD, MULADD, SUM_ALL, STORE_ALL (of results), and for
+// vectors of which a part is used MASK, FIRST, LOAD_FIRST, SUM_FIRST, STORE_FIRST; TARGET: attributes of functions.
+// SPREAD: a table of tiles more, of two vectors whose positions lie where a list says.
 //
 // A tile of the result, at most 12 rows by one or two vectors, lies in registers for all of k: at each position two
 // loads of b meet one element of each row of a, so that the multiply-adds set the pace, not the loads. Operands are
@@ -10,11 +10,14 @@
 #define JOIN2(a, b) a##_##b
 #define JOIN(a, b)  JOIN2(a, b)
 #define TILE        JOIN(tile, NAME)
+#define ADD_UP      JOIN(add_up, NAME)
+#define FINISH      JOIN(finish, NAME)
+#define INLINE      static inline __attribute__((always_inline))
 
-TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_tile *t, const int rows,
-                                                              const int vectors, const bool spread)
+// The sums of all positions. `partial`: the last vector of b is read as far as it is used.
+TARGET INLINE void ADD_UP(const struct gemm_tile *t, VECTOR s[12][2], const int rows, const int vectors,
+                          const bool spread, const bool partial)
 {
-    VECTOR s[12][2];
     const char *a[4], *b = t->b;
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++)
@@ -23,10 +26,7 @@ TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i += 3) a[i / 3] = t->a + i * t->row_B;
     const int64_t row_B = t->row_B, step_B = t->step_B, b_step_B = t->b_step_B;
-    SUM *out = t->out;
     MASK last = FIRST(t->columns - (vectors - 1) * LANES);
-    for (int i = 0; i < rows && t->add; i++)
-        for (int v = 0; v < vectors; v++) __builtin_prefetch(out + i * t->ld_out + v * LANES, 1);
     const char *next = t->next;
     const int64_t next_B = t->next_B;
     const int32_t *at_B = t->at_B;
@@ -38,7 +38,7 @@ TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
             const char *at = b + v * LANES * (int)sizeof(UNIT);
-            y[v] = v == vectors - 1 && !spread && t->partial ? LOAD_FIRST(last, at) : LOAD(at);
+            y[v] = v == vectors - 1 && partial ? LOAD_FIRST(last, at) : LOAD(at);
         }
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
@@ -50,22 +50,49 @@ TARGET static inline __attribute__((always_inline)) void TILE(const struct gemm_
         for (int i = 0; i < rows; i += 3) a[i / 3] += step_B;
         if (!spread) b += b_step_B;
     }
+}
+
+// To memory, `whole` vectors or a part of the last one: with AVX2 a store through a mask takes as long as ten without.
+TARGET INLINE void FINISH(const struct gemm_tile *t, VECTOR s[12][2], const int rows, const int vectors,
+                          const bool whole)
+{
+    SUM *out = t->out;
+    MASK last = FIRST(t->columns - (vectors - 1) * LANES);
     if (t->add) {
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
             for (int v = 0; v < vectors; v++) {
-                MASK there = v == vectors - 1 ? last : FIRST(LANES);
-                s[i][v] = SUM_FIRST(there, out + i * t->ld_out + v * LANES, s[i][v]);
+                SUM *at = out + i * t->ld_out + v * LANES;
+                s[i][v] = whole || v < vectors - 1 ? SUM_ALL(at, s[i][v]) : SUM_FIRST(last, at, s[i][v]);
             }
     }
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++, out += t->ld_out)
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
-            MASK there = v == vectors - 1 ? last : FIRST(LANES);
-            STORE_FIRST(there, out + v * LANES, s[i][v]);
+            SUM *at = out + v * LANES;
+            if (whole || v < vectors - 1)
+                STORE_ALL(at, s[i][v]);
+            else
+                STORE_FIRST(last, at, s[i][v]);
         }
+}
+
+TARGET INLINE void TILE(const struct gemm_tile *t, const int rows, const int vectors, const bool spread)
+{
+    VECTOR s[12][2];
+    const SUM *out = t->out;
+    for (int i = 0; i < rows && t->add; i++)
+        for (int v = 0; v < vectors; v++) __builtin_prefetch(out + i * t->ld_out + v * LANES, 1);
+    if (!spread && t->partial)
+        ADD_UP(t, s, rows, vectors, spread, true);
+    else
+        ADD_UP(t, s, rows, vectors, spread, false);
+    if (t->columns >= vectors * LANES)
+        FINISH(t, s, rows, vectors, true);
+    else
+        FINISH(t, s, rows, vectors, false);
 }
 
 #define SIZE(rows)                                                     \
@@ -104,3 +131,6 @@ static gemm_tile_fn *const JOIN(TILE, spread)[] = {
 #undef JOIN2
 #undef JOIN
 #undef TILE
+#undef ADD_UP
+#undef FINISH
+#undef INLINE

@@ -7,6 +7,7 @@
 #define PACK static inline __attribute__((always_inline))
 
 enum { PACK_LANES = 16 };
+typedef __m512 pack_vector;
 
 PACK __mmask16 first_16(int64_t n)
 {
@@ -19,7 +20,7 @@ PACK __mmask32 first_32(int64_t n)
 }
 
 // The first n of 16 elements of a dtype as f32; 0 behind them.
-PACK __m512 load_f32(const char *at, int64_t n, const unsigned dtype)
+PACK pack_vector load_f32(const char *at, int64_t n, const unsigned dtype)
 {
     if (dtype == KILN_F32) return _mm512_maskz_loadu_ps(first_16(n), at);
     __m256i half = _mm256_maskz_loadu_epi16(first_16(n), at);
@@ -27,8 +28,15 @@ PACK __m512 load_f32(const char *at, int64_t n, const unsigned dtype)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
+// n of them to memory, of which `room` may be written.
+PACK void store_first(float *to, int64_t n, int64_t room, pack_vector v)
+{
+    (void)room;
+    _mm512_mask_storeu_ps(to, first_16(n), v);
+}
+
 // 16 x 16 units: pairs, then fours, then quarters of registers change places.
-PACK void transpose_16(__m512 r[16])
+PACK void transpose(pack_vector r[PACK_LANES])
 {
     __m512 t[16];
     for (int i = 0; i < 8; i++) {

@@ -17,6 +17,8 @@ typedef UNIT plain_vector __attribute__((vector_size(16)));
 #define FIRST(n)              ((n) < LANES ? (n) : LANES)
 #define LOAD_FIRST(m, at)     load_first(m, at)
 #define SUM_FIRST(m, at, s)   (load_first(m, at) + (s))
+#define SUM_ALL(at, s)        (load_first(LANES, at) + (s))
+#define STORE_ALL(at, s)      memcpy(at, &(s), sizeof(plain_vector))
 #define STORE_FIRST(m, at, s) memcpy(at, &(s), (size_t)(m) * sizeof *(at))
 
 static inline plain_vector load_first(int64_t n, const void *at)

@@ -394,20 +394,13 @@ static bool splits_by_batch(const struct product *p)
     return p->batches > 1 && (size < LARGE_PRODUCT || p->batches % threads == 0 || p->batches >= 4 * threads);
 }
 
-// With AVX2 BLAS is ahead by a seventh where one factor has a few rows, more than a vector's worth of work and fewer
-// than a tile's; without it by a third and more, but for products too small to be worth a call.
+// Without AVX2 BLAS is ahead by a third and more, but for products too small to be worth a call.
 static bool wants_blas(const struct product *p)
 {
     bool slower = false;
-#if !defined(__AVX512F__)
-    enum { VECTORS = 4, WORTH_A_CALL = 1 << 12 };
-    int64_t few = p->m < p->n ? p->m : p->n;
-    slower = is_thin(p) && few > VECTORS;
 #if !defined(__AVX2__)
+    enum { WORTH_A_CALL = 1 << 12 };
     slower = p->batches == 1 || (double)p->m * (double)p->n * (double)p->k > WORTH_A_CALL;
-#else
-    slower = slower && p->batches == 1;
-#endif
 #endif
     return slower && cpu_blas()->found && p->k > 0 && p->m <= INT_MAX && p->n <= INT_MAX && p->k <= INT_MAX;
 }

@@ -5,7 +5,7 @@
 #include "cpu/kernels/stream.h"
 #include "cpu/kernels/walk.h"
 
-enum { SCAN_SUM, SCAN_PROD, SCAN_MAX, SCAN_MIN, BLOCK = 1024, COLUMNS = 512, ROWS = 4, PART = 1024, LINE_B = 64 };
+enum { SCAN_SUM, SCAN_PROD, SCAN_MAX, SCAN_MIN, BLOCK = 1024, COLUMNS = 512, ROWS = 4, PART = 1024 };
 
 #define T         float
 #define ACC       double

@@ -7,6 +7,8 @@
 #include <immintrin.h>
 #endif
 
+enum { LINE_B = 64 };
+
 // By whole lines; the ends as they are.
 static inline void stream(char *to, const char *from, int64_t n_B)
 {
@@ -35,8 +37,9 @@ static inline void stream_end(void)
 #endif
 }
 
-// At least so many quarters of what the caches hold are touched: four where little is computed meanwhile, five
-// elsewhere. Not where the result lies where an operand does: its lines are in the cache as they are written.
+// At least so many quarters of what the caches hold are touched, in whole lines: four where little is computed
+// meanwhile, five elsewhere. Not where the result lies where an operand does: its lines are in the cache as they are
+// written.
 static inline bool stream_pays(const struct launch *l, int quarters)
 {
     const struct launch_operand *out = &l->operands[l->n_operands - 1];
@@ -45,7 +48,7 @@ static inline bool stream_pays(const struct launch *l, int quarters)
         const struct launch_operand *o = &l->operands[i];
         if (o->flags & OPERAND_IMMEDIATE) continue;
         if (o != out && o->address == out->address) return false;
-        all_B += (int64_t)(o->range_hi_B - o->range_lo_B);
+        all_B += ((int64_t)(o->range_hi_B - o->range_lo_B) + LINE_B - 1) / LINE_B * LINE_B;
     }
     return all_B >= process_last_cache_B() / 4 * quarters;
 }
