@@ -63,7 +63,11 @@ void add_place(inout int64_t at[N_OPERANDS], const uint d, const uint r)
 }
 void locate_row(out int64_t at[N_OPERANDS])
 {
+#ifdef ROW_INPUTS // are read for all invocations
+    uint p = min(row, row_count - 1);
+#else
     uint p = row;
+#endif
     [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) at[i] = 0l;
     [[unroll]] for (uint left = RANK - N_REDUCE; left > 0; left--) {
         uint d = left - 1, size = arg_size(d), q = d > 0 ? p / size : 0, r = p - q * size;

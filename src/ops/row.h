@@ -86,6 +86,7 @@ struct kernel_row {
     uint8_t kind;        // enum kernel_kind
     uint8_t classes;     // bit c: compute class c exists
     const char *in;      // "x", "x t:i64 w": names of the inputs, each of the kernel's class or of the one named
+    uint8_t row_in;      // ROW: bit i: launches give input i one value a row, at strides of 0 along it
     const char *scalars; // "n eps k:i64": run-time scalars, in order
     const char *out;     // class of the output when it differs: "i64", "bool"
     const char *expr;    // POINTWISE, ROW; CUSTOM: see `gathers` and `multiplies`

@@ -1,5 +1,6 @@
 // Kernels compiled for the CPU while the program runs, against the reference of fused kernels.
 #include "../fuse/fused_fixture.h"
+#include "base/process.h"
 #include "codegen/llvm/llvm.h"
 #include "cpu/compiled.h"
 #include <kiln/kiln.h>
@@ -111,6 +112,37 @@ static void points_in_a_row(void **state)
         case_out(&c, case_expr(&c, "exp(x * y) + tanh(x)", CLASS_F32, x, y, -1), KILN_F32, STRIDES(1));
         check_case(&c, 0);
     }
+}
+
+static bool is_to_stream(const struct fused_case *c)
+{
+    struct codegen_plan plan;
+    struct codegen_launch l;
+    uint64_t addresses[FUSED_MAX_IN + FUSED_MAX_OUT] = {0};
+    assert_int_equal(llvm_plan(&c->k, NULL, &plan), KILN_OK);
+    assert_int_equal(llvm_pack(&plan, &c->k, addresses, NULL, &l), KILN_OK);
+    int word = llvm_word_at(&c->k, LLVM_STREAMS);
+    assert_int_equal(l.streams_at, l.words[word] ? word : -1); // where a run clears it
+    return l.words[word];
+}
+
+// What the last cache can hold with room to spare is never written past it, what it cannot hold always.
+static void large_results_pass_the_caches(void **state)
+{
+    (void)state;
+    const int64_t points = process_last_cache_B() / 8; // each of which is read and written
+    struct fused_case c;
+    case_begin(&c, 1, 0, SIZES(64));
+    int x = case_in(&c, KILN_F32, STRIDES(1));
+    case_out(&c, case_expr(&c, "x + x", CLASS_F32, x, -1, -1), KILN_F32, STRIDES(1));
+    case_finish(&c);
+    assert_false(is_to_stream(&c));
+    c.k.sizes[0] = points / 4 * 3;
+    assert_false(is_to_stream(&c));
+    c.k.sizes[0] = points / 2 * 3;
+    assert_true(is_to_stream(&c));
+    c.k.sizes[0] = 64;
+    case_end(&c);
 }
 
 static void every_dtype_in_and_out(void **state)
@@ -799,13 +831,28 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "alone")) return compile_alone();
     const struct CMUnitTest tests[] = {
-        T(points_in_a_row),       T(every_dtype_in_and_out),    T(layouts_of_points),
-        T(a_kernel_of_one_point), T(scalars_sizes_and_places),  T(computed_places),
-        T(rows_of_every_length),  T(reductions_of_every_class), T(short_rows_beside_each_other),
-        T(folds_across_the_rows), T(long_rows_are_cut),         T(checks_that_fail),
-        T(results_in_place),      T(the_largest_kernel),        T(random_kernels),
-        T(random_loops),          T(an_object_is_loaded_again), T(a_broken_object_is_refused),
-        T(text_and_host),         T(four_threads_compile),      T(the_module_is_found_or_missed),
+        T(points_in_a_row),
+        T(large_results_pass_the_caches),
+        T(every_dtype_in_and_out),
+        T(layouts_of_points),
+        T(a_kernel_of_one_point),
+        T(scalars_sizes_and_places),
+        T(computed_places),
+        T(rows_of_every_length),
+        T(reductions_of_every_class),
+        T(short_rows_beside_each_other),
+        T(folds_across_the_rows),
+        T(long_rows_are_cut),
+        T(checks_that_fail),
+        T(results_in_place),
+        T(the_largest_kernel),
+        T(random_kernels),
+        T(random_loops),
+        T(an_object_is_loaded_again),
+        T(a_broken_object_is_refused),
+        T(text_and_host),
+        T(four_threads_compile),
+        T(the_module_is_found_or_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

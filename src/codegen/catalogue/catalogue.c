@@ -229,6 +229,7 @@ static kiln_status add_row_kernel(struct catalogue *g, int row)
             continue;
         }
         g->kernels[family * CLASS_COUNT + c].symbol = symbol_of(g, r->name, cls);
+        g->kernels[family * CLASS_COUNT + c].kernel.row_in = r->row_in;
     }
     return KILN_OK;
 }

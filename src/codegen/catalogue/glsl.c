@@ -51,6 +51,8 @@ static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user
         str_addf(s, "arg_scalar_%s(%d)", scalar_class_name(n->cls), n->code - w->k->n_in);
     } else if (n->kind == SCALAR_INPUT && w->k->kind == KERNEL_POINTWISE) {
         str_addf(s, "x%d", n->code);
+    } else if (n->kind == SCALAR_INPUT && w->k->row_in >> n->code & 1) {
+        str_addf(s, "load_%s(%d, row_at[%d])", scalar_class_name(n->cls), n->code, n->code);
     } else if (n->kind == SCALAR_INPUT) {
         str_addf(s, "x%d[j]", n->code);
     } else {
@@ -173,6 +175,7 @@ static void add_head(struct writer *w)
         if (used[c]) str_addf(w->out, "#define %s\n", uses[c]);
     }
     if (w->packed) str_add(w->out, "#define PACKED\n");
+    if (k->row_in) str_add(w->out, "#define ROW_INPUTS\n");
     str_addf(w->out, "#include \"args.glsl\"\n#include \"scalar.glsl\"\n#include \"%s.glsl\"\n\n",
              k->kind == KERNEL_ROW ? "row" : "pointwise");
 }
@@ -423,7 +426,7 @@ static void add_row_main(struct writer *w)
     add_row_output(w);
 }
 
-kiln_status glsl_kernel(struct str *out, const struct kernel *k)
+static kiln_status write_kernel(struct str *out, const struct kernel *k)
 {
     size_t n = (size_t)k->dag.n_nodes;
     uint8_t *marks = calloc(n, 3);
@@ -440,4 +443,16 @@ kiln_status glsl_kernel(struct str *out, const struct kernel *k)
     }
     free(marks);
     return str_check(out);
+}
+
+kiln_status glsl_kernel(struct str *out, const struct kernel *k)
+{
+    if (!k->row_in) return write_kernel(out, k);
+    struct arena a;
+    struct kernel by_rows;
+    arena_init(&a);
+    kiln_status status = kernel_by_rows(&a, k, &by_rows);
+    if (!status) status = write_kernel(out, &by_rows);
+    arena_finish(&a);
+    return status;
 }

@@ -15,7 +15,8 @@ struct kernel {
     enum scalar_class cls;
     int n_in;
     enum scalar_class in_cls[KERNEL_MAX_IN];
-    int n_scalars; // DAG parameters n_in.. are run-time scalars
+    unsigned row_in; // bit i: input i has one value a row, which GLSL reads once; C reads all inputs by element
+    int n_scalars;   // DAG parameters n_in.. are run-time scalars
     enum scalar_class scalar_cls[8];
     enum scalar_class out_cls;
     struct scalar_dag dag; // expanded: no library calls; may hold SCALAR_REDUCE
@@ -29,6 +30,8 @@ struct kernel {
 };
 
 kiln_status kernel_analyze(struct arena *a, struct kernel *k);
+// The same kernel where inputs with one value a row are row values, and their maxima are what they are.
+kiln_status kernel_by_rows(struct arena *a, const struct kernel *k, struct kernel *out);
 
 // GLSL of a whole compute shader (codegen/catalogue/glsl.c). Layout of specialisation constants and of the argument
 // block: shaders/args.glsl.
