@@ -308,7 +308,7 @@ enum { SPREAD_B = 0 };
 static bool is_spread(const struct gemm_plan *p, int64_t step)
 {
     double extent_B = (double)p->g->k * (double)(step < 0 ? -step : step) * p->kind->unit_B / p->kind->depth;
-    return SPREAD_B && extent_B > SPREAD_B;
+    return SPREAD_B > 0 && extent_B > SPREAD_B;
 }
 
 // A factor that lies well is packed where that pays. Of b a row is a few lines, one of them at each step, which is slow

@@ -130,7 +130,7 @@ static kiln_status run_rows(void *user, int64_t begin, int64_t end)
             if (j->as_is[i]) {
                 in[i] = from;
             } else if (s->strides[inner] != 0) {
-                if (PICK_AHEAD && picks(j, i)) ask_ahead(from, n * s->strides[inner]);
+                if (PICK_AHEAD > 0 && picks(j, i)) ask_ahead(from, n * s->strides[inner]);
                 cpu_side_gather(s, memory[i], from, n, s->strides[inner]);
             } else if (fresh) {
                 uint64_t bits = 0;
