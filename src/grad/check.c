@@ -187,7 +187,8 @@ static kiln_status check_order(struct checked *c, int order, kiln_tensor *const 
     for (size_t i = 0; i < n_in; i++) moved[i] = in[i];
     struct leave left;
     leave_push(&left, free, grads);
-    kiln_status status = kiln_grad(by_order[order > 1].folded, c, in, n_in, KILN_GRAD(.wrt = c->wrt), grads, c->wrt.count);
+    kiln_status status =
+        kiln_grad(by_order[order > 1].folded, c, in, n_in, KILN_GRAD(.wrt = c->wrt), grads, c->wrt.count);
     for (size_t i = 0; i < c->wrt.count && !status; i++)
         status = check_one(c, &by_order[order > 1], moved, n_in, (size_t)c->wrt.v[i], grads[i], &w);
     leave_pop(&left);
