@@ -83,9 +83,9 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
         d.n_blocks = ceil_div(lanes, d.block);
         places = points / at_least_one(lanes) * d.n_blocks;
         if (p->choices[LLVM_TILE_DIM] != LLVM_NO_DIM) {
-            int64_t across = k->sizes[p->choices[LLVM_TILE_DIM]];
-            tile = across < llvm_tile_rows(p) ? across : llvm_tile_rows(p);
-            places = places / across * ceil_div(across, llvm_tile_rows(p));
+            int64_t across = k->sizes[p->choices[LLVM_TILE_DIM]], rows = p->choices[LLVM_TILE_ROWS];
+            tile = across < rows ? across : rows;
+            places = places / across * ceil_div(across, rows);
         }
     }
     divide_rows(p, k, &d, places, along * row);
