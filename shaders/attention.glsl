@@ -9,6 +9,7 @@
 //     N_END(a, m0)                where n ends for the tile; the size of n where it is not said
 //     STORE_STATS(c, m, peak, total), STORE_FOUR(c, m, d, d_size, four)    instead of store_result, four at a time
 //     Q_ALONG, K_ALONG            whether neighbours along k are nearer in memory than those along m or n
+//     TILE                        32, of 64 invocations, or 64; where it is not said, 64
 // and, where four neighbours along that way, of v along d, are one access,
 //     Q_FOUR(q, m, k), K_FOUR(k, n, k), V_FOUR(v, n, d)       four elements, inside the sizes
 //     Q_FOURS, K_FOURS, V_FOURS                               whether they may be had so
@@ -19,10 +20,13 @@
 // each step: acc = sum of exp(x - peak) * v and total = sum of exp(x - peak) over all n so far. A row that has only
 // seen -infinity is relative to 0, so that nothing becomes NaN; its total stays 0, and 0 / 0 is what a softmax of
 // nothing else gives.
-const uint Q = N_LOCAL == 64 ? 2 : 1, SIDE = 16 / Q, ROWS = 4 * Q;
-const uint TILE = 64, DEPTH = 16, UNITS = TILE / 4, PITCH = UNITS + 1, PARTS = N_LOCAL / TILE;
+#ifndef TILE
+#define TILE 64
+#endif
+const uint SIDE = N_LOCAL == 64 ? 8 : 16, UNITS = TILE / 4, PITCH = UNITS + 1, PARTS = N_LOCAL / TILE;
+const uint Q = UNITS / SIDE, ROWS = 4 * Q, DEPTH = 16;
 const uint V_UNITS = WIDTH / 4, V_PITCH = V_UNITS + 1, V_DEPTH = WIDTH > 128 ? 8 : 16, BLOCKS = V_UNITS / SIDE;
-const uint FETCH = DEPTH * UNITS / N_LOCAL, RUN = Q == 2 ? 1 : 8;   // RUN: steps of n without a loop
+const uint FETCH = DEPTH * UNITS / N_LOCAL, RUN = N_LOCAL == 64 ? 1 : 8;   // RUN: steps of n without a loop
 const uint V_RUN = RUN == 8 && WIDTH == 128 ? V_DEPTH : RUN;
 const uint SLICES = 2 * DEPTH * PITCH > V_DEPTH * V_PITCH ? 2 * DEPTH * PITCH : V_DEPTH * V_PITCH;
 #define LOWEST uintBitsToFloat(0xff800000u)

@@ -1,6 +1,7 @@
 // kiln_gradcheck. Input: a function and f64 tensors. The function's result is folded to a number, sum(y r) with fixed
-// weights r, so that one backward gives all derivatives, which central differences of the number must match. Order 2
-// checks, in the same way, the function that folds the gradients themselves. Written with the public interface only.
+// weights r, so that one backward gives all derivatives, which central differences of the number must match, taken
+// before they are summed. Order 2 checks, in the same way, the function that folds the gradients themselves. Written
+// with the public interface only.
 #include "base/options.h"
 #include "grad/state.h"
 #include "tensor/apply.h"
@@ -32,47 +33,86 @@ static kiln_tensor *weights_for(kiln_tensor *y)
     return t;
 }
 
-static kiln_tensor *fold(kiln_tensor *y)
+static kiln_tensor *weighted(kiln_tensor *y)
 {
-    return kiln_sum(kiln_mul(y, weights_for(y)), NULL);
+    return kiln_mul(y, weights_for(y));
 }
 
-static kiln_status folded(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+static kiln_tensor *sum_all(kiln_tensor *const *terms, size_t n)
+{
+    kiln_tensor *total = NULL;
+    for (size_t i = 0; i < n && !error_pending; i++) {
+        kiln_tensor *one = kiln_sum(terms[i], NULL);
+        total = total ? kiln_add(total, one) : one;
+    }
+    return total;
+}
+
+// The result, weighted.
+static kiln_status result(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     const struct checked *c = user;
     kiln_tensor *y = NULL;
     TRY(c->fn(c->user, in, n_in, &y, 1));
     if (!y) return error_pending ? error_pending : error_set(KILN_E_ARGUMENT, "gradcheck: fn left its output NULL");
-    out[0] = fold(y);
+    out[0] = weighted(y);
     return error_pending;
 }
 
-// The gradients of a folded function, themselves folded.
+static kiln_status folded(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    kiln_tensor *y = NULL;
+    TRY(result(user, in, n_in, &y, 1));
+    out[0] = sum_all(&y, 1);
+    return error_pending;
+}
+
+// The gradients of a folded function, weighted: as many as .wrt names.
+static kiln_status gradients(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    const struct checked *c = user;
+    TRY(kiln_grad(folded, user, in, n_in, KILN_GRAD(.wrt = c->wrt), out, n_out));
+    for (size_t i = 0; i < n_out && !error_pending; i++) out[i] = weighted(out[i]);
+    return error_pending;
+}
+
 static kiln_status folded_gradients(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
-    struct checked *c = user;
-    kiln_tensor **grads = calloc(c->wrt.count, sizeof *grads), *total = NULL;
+    const struct checked *c = user;
+    kiln_tensor **grads = calloc(c->wrt.count, sizeof *grads);
     if (!grads) return error_set(KILN_E_MEMORY, "gradcheck: out of memory");
-    kiln_grad(folded, c, in, n_in, KILN_GRAD(.wrt = c->wrt), grads, c->wrt.count);
-    for (size_t i = 0; i < c->wrt.count && !error_pending; i++) {
-        kiln_tensor *one = fold(grads[i]);
-        total = total ? kiln_add(total, one) : one;
-    }
+    if (!gradients(user, in, n_in, grads, c->wrt.count)) out[0] = sum_all(grads, c->wrt.count);
     free(grads);
-    out[0] = total;
     return error_pending;
 }
 
-static kiln_status evaluate(struct checked *c, kiln_fn fn, kiln_tensor *const *in, size_t n_in, double *value)
+// What one order checks: the derivatives of `folded`, which is the sum of what `terms` gives.
+struct order {
+    kiln_fn folded, terms;
+    size_t n_terms;
+};
+
+// sum(high) - sum(low), term by term: a sum of thousands would lose what a small derivative adds to it.
+static double difference(kiln_tensor **high, kiln_tensor *const *low, size_t n)
 {
-    kiln_scope *scope = kiln_scope_begin();
-    kiln_tensor *y = NULL;
-    if (!scope) return error_pending;
-    kiln_no_grad_begin();
-    kiln_status status = fn(c, in, n_in, &y, 1);
-    kiln_no_grad_end();
-    *value = status ? 0 : kiln_item(y);
-    kiln_scope_end(&scope);
+    for (size_t i = 0; i < n && !error_pending; i++) high[i] = kiln_sub(high[i], low[i]);
+    kiln_tensor *total = sum_all(high, n);
+    return total ? kiln_item(total) : 0;
+}
+
+// The terms of the function where input `input` has the values v.
+static kiln_status evaluate(struct checked *c, const struct order *order, kiln_tensor **moved, size_t n_in,
+                            size_t input, const double *v, kiln_tensor **terms)
+{
+    kiln_tensor *at = moved[input];
+    moved[input] = kiln_from_data(kiln_tensor_device(at), KILN_F64, kiln_rank(at), kiln_dims(at), v);
+    kiln_status status = error_pending;
+    if (!status) {
+        kiln_no_grad_begin();
+        status = order->terms(c, moved, n_in, terms, order->n_terms);
+        kiln_no_grad_end();
+    }
+    moved[input] = at;
     return error_pending ? error_pending : status;
 }
 
@@ -82,32 +122,45 @@ struct worst {
     int64_t element;
 };
 
-// Central differences along one input. `moved` holds all inputs and is given back as it was.
-static kiln_status check_input(struct checked *c, kiln_fn fn, kiln_tensor **moved, size_t n_in, size_t input, double *v,
-                               const double *analytic, struct worst *w)
+// The central difference along element i of one input, whose values v are given back as they were.
+static kiln_status central(struct checked *c, const struct order *order, kiln_tensor **moved, size_t n_in, size_t input,
+                           double *v, int64_t i, double *numeric)
 {
-    kiln_tensor *at = moved[input];
-    for (int64_t i = 0, n = kiln_numel(at); i < n; i++) {
-        double value[2], x = v[i];
-        for (int side = 0; side < 2; side++) {
-            v[i] = side ? x + c->eps : x - c->eps;
-            moved[input] = kiln_from_data(kiln_tensor_device(at), KILN_F64, kiln_rank(at), kiln_dims(at), v);
-            kiln_status status = moved[input] ? evaluate(c, fn, moved, n_in, &value[side]) : error_pending;
-            kiln_free(&moved[input]);
-            moved[input] = at;
-            if (status) return status;
-        }
-        double numeric = (value[1] - value[0]) / ((x + c->eps) - (x - c->eps));
+    double x = v[i], high = x + c->eps, low = x - c->eps;
+    kiln_tensor **terms = calloc(2 * order->n_terms, sizeof(kiln_tensor *));
+    if (!terms) return error_set(KILN_E_MEMORY, "gradcheck: out of memory");
+    struct leave left;
+    leave_push(&left, free, terms);
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_status status = scope ? KILN_OK : error_pending;
+    v[i] = high;
+    if (!status) status = evaluate(c, order, moved, n_in, input, v, terms);
+    v[i] = low;
+    if (!status) status = evaluate(c, order, moved, n_in, input, v, terms + order->n_terms);
+    v[i] = x;
+    if (!status) *numeric = difference(terms, terms + order->n_terms, order->n_terms) / (high - low);
+    kiln_scope_end(&scope);
+    leave_pop(&left);
+    free(terms);
+    return error_pending ? error_pending : status;
+}
+
+// Central differences along one input. `moved` holds all inputs and is given back as it was.
+static kiln_status check_input(struct checked *c, const struct order *order, kiln_tensor **moved, size_t n_in,
+                               size_t input, double *v, const double *analytic, struct worst *w)
+{
+    for (int64_t i = 0, n = kiln_numel(moved[input]); i < n; i++) {
+        double numeric;
+        TRY(central(c, order, moved, n_in, input, v, i, &numeric));
         double excess = fabs(numeric - analytic[i]) - (c->atol + c->rtol * fabs(numeric));
         if (isnan(numeric) != isnan(analytic[i])) excess = INFINITY;
         if (excess > w->excess) *w = (struct worst){excess, analytic[i], numeric, input, i};
-        v[i] = x;
     }
     return KILN_OK;
 }
 
-static kiln_status check_one(struct checked *c, kiln_fn fn, kiln_tensor **moved, size_t n_in, size_t input,
-                             kiln_tensor *grad, struct worst *w)
+static kiln_status check_one(struct checked *c, const struct order *order, kiln_tensor **moved, size_t n_in,
+                             size_t input, kiln_tensor *grad, struct worst *w)
 {
     size_t size_B = sizeof(double) * (size_t)kiln_numel(moved[input]);
     double *v = malloc(size_B + 1), *analytic = malloc(size_B + 1);
@@ -117,7 +170,7 @@ static kiln_status check_one(struct checked *c, kiln_fn fn, kiln_tensor **moved,
     kiln_status status = v && analytic ? KILN_OK : error_set(KILN_E_MEMORY, "gradcheck: out of memory");
     if (!status) status = kiln_read(moved[input], v, size_B);
     if (!status) status = kiln_read(grad, analytic, size_B);
-    if (!status) status = check_input(c, fn, moved, n_in, input, v, analytic, w);
+    if (!status) status = check_input(c, order, moved, n_in, input, v, analytic, w);
     leave_pop(&values[0]);
     free(v);
     free(analytic);
@@ -126,7 +179,7 @@ static kiln_status check_one(struct checked *c, kiln_fn fn, kiln_tensor **moved,
 
 static kiln_status check_order(struct checked *c, int order, kiln_tensor *const *in, size_t n_in)
 {
-    kiln_fn fn = order == 1 ? folded : folded_gradients;
+    const struct order by_order[] = {{folded, result, 1}, {folded_gradients, gradients, c->wrt.count}};
     struct worst w = {.excess = 0};
     kiln_tensor **grads = calloc(c->wrt.count + n_in, sizeof *grads);
     if (!grads) return error_set(KILN_E_MEMORY, "gradcheck: out of memory");
@@ -134,9 +187,10 @@ static kiln_status check_order(struct checked *c, int order, kiln_tensor *const 
     for (size_t i = 0; i < n_in; i++) moved[i] = in[i];
     struct leave left;
     leave_push(&left, free, grads);
-    kiln_status status = kiln_grad(fn, c, in, n_in, KILN_GRAD(.wrt = c->wrt), grads, c->wrt.count);
+    kiln_status status =
+        kiln_grad(by_order[order > 1].folded, c, in, n_in, KILN_GRAD(.wrt = c->wrt), grads, c->wrt.count);
     for (size_t i = 0; i < c->wrt.count && !status; i++)
-        status = check_one(c, fn, moved, n_in, (size_t)c->wrt.v[i], grads[i], &w);
+        status = check_one(c, &by_order[order > 1], moved, n_in, (size_t)c->wrt.v[i], grads[i], &w);
     leave_pop(&left);
     free(grads);
     if (!status && w.excess > 0)

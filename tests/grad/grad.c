@@ -823,6 +823,19 @@ static void gradcheck_finds_a_wrong_gradient(void **state)
     EXPECT_ERROR(KILN_E_ARGUMENT, "no input is f64");
 }
 
+static kiln_status square(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    out[0] = kiln_square(in[0]);
+    return kiln_error();
+}
+
+// Beside a result of 1e8, what the small element adds is less than the sum's rounding.
+static void gradcheck_sees_small_derivatives_beside_large_results(void **state)
+{
+    kiln_tensor *in[] = {kiln_from_data(dev, KILN_F64, KILN_SHAPE(2), (double[]){1e4, 1e-3})};
+    assert_int_equal(kiln_gradcheck(square, NULL, in, 1, KILN_GRADCHECK(.order = 2)), KILN_OK);
+}
+
 static void a_parameter_takes_or_copies(void **state)
 {
     kiln_tensor *x = kiln_from_data(dev, KILN_F32, KILN_SHAPE(2, 2), (float[]){1, 2, 3, 4});
@@ -924,6 +937,7 @@ int main(int argc, char **argv)
         CASE(rules_may_fail),
         CASE(capability_72_the_backward_graph_shows_the_rules),
         CASE(gradcheck_finds_a_wrong_gradient),
+        CASE(gradcheck_sees_small_derivatives_beside_large_results),
         CASE(a_parameter_takes_or_copies),
         CASE(gradients_cross_devices),
         CASE(threads_share_parameters),

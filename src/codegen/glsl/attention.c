@@ -35,12 +35,12 @@ void glsl_add_attention(struct glsl_emitter *e)
     glsl_part_fours(e, &s, &k, 1);
     glsl_part_fours(e, &s, &v, 2);
     str_addf(e->out,
-             "#define WIDTH %uu\n#include \"attention.glsl\"\n\nvoid main()\n{\n"
+             "#define WIDTH %uu\n#define TILE %uu\n#include \"attention.glsl\"\n\nvoid main()\n{\n"
              "    attention a = attention(uint(arg_index(%d)), uint(arg_index(%d)), uint(arg_index(%d)),\n"
              "                            uint(arg_index(%d)));\n"
              "    uint tiles = (a.m_size + TILE - 1) / TILE, batch = group_index() / tiles;\n"
              "    if (batch >= uint(arg_index(%d))) return;\n"
              "    attend(q_of(batch), k_of(batch), x_of(batch), v_of(batch), c_of(batch), a,\n"
              "           (group_index() - batch * tiles) * TILE);\n}\n",
-             e->form.tile_n, l->m, l->keys, l->depth, l->n, l->batches);
+             e->form.tile_n, e->form.tile_m, l->m, l->keys, l->depth, l->n, l->batches);
 }

@@ -117,27 +117,45 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
     choose_fours(k, f);
 }
 
-// Neighbours of an image are read one by one, with a condition for each, and again for each tap: no tile is filled.
-static bool goes_over_taps(const struct fused_kernel *k)
+// Whether an access along p meets again what it met along r: windows of an image that overlap.
+static bool overlaps(const struct fused_kernel *k, const struct fused_access *a, int p, int r)
+{
+    int64_t along = a->strides[p], across = a->strides[r];
+    return along > 0 && across > 0 && along * (k->sizes[p] - 1) >= across && across * (k->sizes[r] - 1) >= along;
+}
+
+static bool slides(const struct fused_kernel *k, const struct fused_access *a)
+{
+    int first = k->product.n_batch + k->product.n_m, end = first + k->product.n_n;
+    for (int p = first; p < end; p++)
+        for (int r = k->n_dims - k->n_reduce; r < k->n_dims; r++)
+            if (overlaps(k, a, p, r)) return true;
+    return false;
+}
+
+// Where neighbours of an image are read with a condition for each, and again for each tap, no tile is filled. On
+// processors, which gain little by shared memory, overlapping windows without conditions go so too.
+static bool goes_over_taps(const struct fused_kernel *k, const struct device_caps *caps)
 {
     if (!k->product.n_m || k->n_reduce > GLSL_MAX_TAP_DIMS) return false;
     const struct scalar_node *b = &k->dag.nodes[k->product.b];
-    return b->kind == SCALAR_LOAD && b->n_args == 2;
+    return b->kind == SCALAR_LOAD && (b->n_args == 2 || (grid_is_small(caps) && slides(k, &k->in[b->code])));
 }
 
 static void choose_attention(const struct fused_kernel *k, const struct device_caps *caps, struct glsl_form *f)
 {
     struct glsl_sections s;
-    *f = (struct glsl_form){.kind = GLSL_ATTENTION,
-                            .lanes = grid_is_small(caps) ? 64 : 256,
-                            .rows = 1,
-                            .chunk = 1,
-                            .subgroup = 1,
-                            .tile_m = 64};
+    *f = (struct glsl_form){.kind = GLSL_ATTENTION, .lanes = 256, .rows = 1, .chunk = 1, .subgroup = 1, .tile_m = 64};
     glsl_sections_of(k, f, &s);
-    f->tile_n = (uint32_t)(glsl_section_size(k, &s, 2) + 63) / 64 * 64;
-    // Not on processors, which go both ways where fours may be had or not.
-    if (!grid_is_small(caps)) choose_fours(k, f);
+    uint32_t width = 64;
+    if (grid_is_small(caps)) {
+        f->lanes = 64;
+        width = 32;
+        if (glsl_section_size(k, &s, 1) <= 32) f->tile_m = 32;
+    } else { // not on processors, which go both ways where fours may be had or not
+        choose_fours(k, f);
+    }
+    f->tile_n = (uint32_t)ceil_div((uint64_t)glsl_section_size(k, &s, 2), width) * width;
 }
 
 void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out)
@@ -151,7 +169,7 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
         choose_attention(k, caps, f);
         return;
     }
-    if (goes_over_taps(k)) {
+    if (goes_over_taps(k, caps)) {
         *f = (struct glsl_form){
             .kind = GLSL_TAPS, .lanes = 64, .rows = 1, .chunk = 1, .subgroup = 1, .tile_m = 8, .tile_n = 256};
         return;

@@ -258,6 +258,7 @@ static void add_taps_main(struct glsl_emitter *e, const struct glsl_sections *s)
              "#define result(i, p, m, v) store_result(c_at, m, p, v)\n"
              "#define PLACE uint\n#define place_of_tap(outer, ky, kx) 0u\n"
              "#define RESULTS [[dont_unroll]]\nconst uint ROWS = 8u;\n#include \"direct.glsl\"\n\nvoid main()\n{\n"
+             "    read_arguments();\n"
              "    uint m_size = uint(arg_index(%d)), p_size = uint(arg_index(%d)), k_size = uint(arg_index(%d));\n"
              "    uint tiles_p = (p_size + PIXELS - 1) / PIXELS, tiles_m = (m_size + ROWS - 1) / ROWS;\n"
              "    uint t = group_index() / tiles_p, batch = t / tiles_m;\n"
@@ -266,6 +267,16 @@ static void add_taps_main(struct glsl_emitter *e, const struct glsl_sections *s)
              "    convolve((t - batch * tiles_m) * ROWS, (group_index() - t * tiles_p) * PIXELS, m_size, p_size,\n"
              "             k_size / (KERNEL_H * KERNEL_W));\n}\n",
              l->m, l->n, l->length, l->batches);
+}
+
+// For each tap a pixel asks for strides, sizes and numbers: they are read once, into registers.
+static void add_arguments(struct glsl_emitter *e)
+{
+    str_addf(
+        e->out,
+        "uint told[%d];\nvoid read_arguments()\n{\n    [[unroll]] for (uint i = 0; i < %d; i++) told[i] = arg(i);\n"
+        "}\n#undef arg\n#define arg(i) told[i]\n",
+        e->layout.n_words, e->layout.n_words);
 }
 
 void glsl_add_product(struct glsl_emitter *e)
@@ -277,6 +288,7 @@ void glsl_add_product(struct glsl_emitter *e)
     glsl_sections_of(e->k, &e->form, &s);
     bool taps = e->form.kind == GLSL_TAPS;
     a.taps = b.taps = taps;
+    if (taps) add_arguments(e);
     glsl_part_value(e, &s, &a);
     if (!taps) glsl_part_value(e, &s, &b);
     glsl_part_store(e, &s, &c);
