@@ -69,12 +69,12 @@ static void run(const char *op, int dtype, const int64_t dims[3], const struct a
 
 static void run_all(const char *op, int dtype, int64_t in, int64_t out, enum host_layout layout)
 {
-    static const int64_t around[][2] = {{3, 1}, {2, 5}, {1, 19}, {13, 2}};
+    static const int64_t around[][2] = {{3, 1}, {2, 5}, {1, 19}, {13, 2}, {21, 1}};
     for (int how = 0; how < 4; how++) {
         struct axis a = {in, out, (double)in / (double)out, how % 2 == 1, how > 1};
         if (a.align) a.step = out > 1 ? (double)(in - 1) / (double)(out - 1) : 0;
         for (int adjoint = 0; adjoint < 2; adjoint++) {
-            const int64_t *sizes = around[(in + out + how + adjoint) % 4];
+            const int64_t *sizes = around[(in + out + how + adjoint) % 5];
             run(op, dtype, (int64_t[]){sizes[0], adjoint ? out : in, sizes[1]}, &a, layout, adjoint);
         }
     }
