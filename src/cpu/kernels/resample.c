@@ -6,6 +6,7 @@
 //
 // Adjoint: the taps of what x's axis was made of, sorted by where they are.
 #include "base/resample.h"
+#include "cpu/kernels/stream.h"
 #include "cpu/kernels/walk.h"
 #include "cpu/parallel.h"
 
@@ -37,6 +38,7 @@ struct taps {
     // places there, or of -1 in x; how far to go.
     const int32_t *base, *low, *high;
     const float *far;
+    bool past; // results go past the caches
 };
 
 static void picked_f32(const struct taps *t, const float *x, int64_t x_step, float *y, int64_t out_step, int64_t i,
@@ -73,6 +75,7 @@ static bool permuted(const struct taps *t, const char *from, char *to)
 #elif defined __AVX2__
     const float *x = (const float *)(const void *)from;
     float *y = (float *)(void *)to, last[LANES];
+    bool past = t->past && (uintptr_t)y % sizeof(__m256) == 0;
     for (int64_t b = 0, i = 0; i < t->n; b++, i += LANES) {
         __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)(t->low + i));
         __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(t->high + i));
@@ -88,7 +91,10 @@ static bool permuted(const struct taps *t, const char *from, char *to)
         __m256 way = _mm256_mul_ps(_mm256_sub_ps(of_high, of_low), _mm256_loadu_ps(t->far + i));
         __m256 sum = _mm256_add_ps(of_low, way);
         if (t->n - i >= LANES) {
-            _mm256_storeu_ps(y + i, sum);
+            if (past)
+                _mm256_stream_ps(y + i, sum);
+            else
+                _mm256_storeu_ps(y + i, sum);
         } else {
             _mm256_storeu_ps(last, sum);
             memcpy(y + i, last, (size_t)(t->n - i) * sizeof *y);
@@ -224,6 +230,7 @@ kiln_status CPU_FN(cpu_kernel_resample)(const struct launch *l, int64_t first, i
     struct taps t;
     struct walk w;
     TRY(make_taps(l, &t));
+    t.past = stream_pays(l, 4);
     walk_start(&w, l, last, first);
     int j = walk_inner(&w);
     int64_t x_step = l->operands[0].strides[last], out_step = l->operands[1].strides[last];
@@ -249,5 +256,6 @@ kiln_status CPU_FN(cpu_kernel_resample)(const struct launch *l, int64_t first, i
         first += n;
         walk_next(&w, n);
     }
+    if (t.past) stream_end();
     return KILN_OK;
 }

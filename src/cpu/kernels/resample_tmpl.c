@@ -2,8 +2,9 @@
 static void CPU_CAT(columns, NAME)(const struct taps *t, const char *from, int64_t x_step, char *to, int64_t out_step,
                                    int64_t n)
 {
+    T row[COLUMNS];
     for (int64_t i = 0; i < t->n; i++) {
-        T *y = (T *)(void *)to + i * out_step;
+        T *result = (T *)(void *)to + i * out_step, *y = t->past ? row : result;
         const T *x = (const T *)(const void *)from;
         int32_t k = t->begin[i], end = t->begin[i + 1];
         const T *a = x + (k < end ? t->at[k] : 0) * x_step;
@@ -12,6 +13,7 @@ static void CPU_CAT(columns, NAME)(const struct taps *t, const char *from, int64
             const T w = (T)t->weight[k + 1];
 #pragma omp simd
             for (int64_t c = 0; c < n; c++) y[c] = a[c] + (b[c] - a[c]) * w;
+            if (t->past) stream((char *)result, (const char *)row, n * (int64_t)sizeof *row);
             continue;
         }
         if (k == end) memset(y, 0, (size_t)n * sizeof *y);
@@ -37,6 +39,7 @@ static void CPU_CAT(columns, NAME)(const struct taps *t, const char *from, int64
 #pragma omp simd
             for (int64_t c = 0; c < n; c++) y[c] = y[c] + b[c] * w;
         }
+        if (t->past) stream((char *)result, (const char *)row, n * (int64_t)sizeof *row);
     }
 }
 
