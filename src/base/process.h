@@ -40,6 +40,13 @@ void lock_unguard(struct guarded *g);
 
 // Bytes of the largest cache of a processor; a guess where the system does not say.
 int64_t process_last_cache_B(void);
+// Of less than what the last cache holds, and a quarter more, a part is there when it is read next. Where as many
+// quarters of it are touched, results are better written past the caches. Processors without AVX-512 have slower memory
+// behind such caches, which gains more: rms_norm of 32 MiB beside 32 MiB, on a Zen 3, 1.5 ms and 0.85.
+static inline int process_stream_quarters(int64_t vector_bits)
+{
+    return vector_bits < 512 ? 4 : 5;
+}
 // --- limits
 
 // Whether so much address space can be had beside what is in use: for libraries that do not live without.

@@ -43,7 +43,7 @@ bool group_is_kernel_alone(const struct fuser *f, int32_t root)
     bool in_a_row = u->l.rank > 0 && u->l.operands[0].strides[u->l.rank - 1] == 1;
     if ((!by_row || folds > 1 || !in_a_row) && points < ENOUGH_ROWS) return false;
     if (!by_row && n < points * LONG_ROW) return false;
-    return n >= WORTH_COMPILING && (half || (by_row && in_a_row));
+    return n >= WORTH_COMPILING && (half || in_a_row);
 }
 
 static kiln_status emit(struct fuser *f, int32_t *waits, int32_t whole)

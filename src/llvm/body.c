@@ -166,7 +166,7 @@ static void tile_rows(struct emitter *e, LLVMValueRef rows, bool transposed)
 static void tile_body(struct emitter *e, int unused)
 {
     (void)unused;
-    LLVMValueRef full = emit_int(e, e->width);
+    LLVMValueRef full = emit_int(e, e->plan->choices[LLVM_TILE_ROWS]);
     if (e->mask) { // lanes are missing: gathered
         tile_rows(e, e->tile_rows, false);
         return;

@@ -47,7 +47,7 @@ struct emitter {
     int tile_dim;                     // -1: none
     LLVMValueRef tile_row;            // NULL: not in a tile; else the row of the tile that is computed
     LLVMValueRef tile_rows;           // of the step
-    LLVMValueRef tiles[FUSED_MAX_IN]; // transposed inputs, rows of `width` elements
+    LLVMValueRef tiles[FUSED_MAX_IN]; // transposed inputs: LLVM_TILE_ROWS rows of `width` elements
     int width;                        // of the vectors being emitted
     LLVMValueRef lane, mask; // index along lanes_dim of lane 0 in the current block; lanes that exist, NULL: all
     int present;             // where there is a mask and it is known how many exist: so many; else 0

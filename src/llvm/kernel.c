@@ -36,7 +36,7 @@ static void make_odometer(struct emitter *e, struct odometer *o, bool chunks)
         LLVMValueRef size = emit_word(e, llvm_size_at(e->k, d));
         if (d != e->lanes_dim && d != e->tile_dim) add_wheel(e, o, d, size, NULL);
         if (d != e->tile_dim) continue;
-        int64_t rows = llvm_tile_rows(e->plan);
+        int64_t rows = e->plan->choices[LLVM_TILE_ROWS];
         size = LLVMBuildAdd(e->b, size, emit_int(e, rows - 1), "");
         o->tile = o->n;
         add_wheel(e, o, d, LLVMBuildUDiv(e->b, size, emit_int(e, rows), ""), emit_int(e, rows));

@@ -228,30 +228,36 @@ static void transpose(struct emitter *e, LLVMValueRef *v, int w)
 
 static LLVMValueRef tile_at(struct emitter *e, int input, LLVMValueRef row, LLVMTypeRef vector)
 {
-    LLVMTypeRef tile = LLVMArrayType(vector, (unsigned)e->width);
+    LLVMTypeRef tile = LLVMArrayType(vector, e->plan->choices[LLVM_TILE_ROWS]);
     if (!e->tiles[input]) e->tiles[input] = emit_slot(e, tile);
     LLVMValueRef at[2] = {emit_int(e, 0), row};
     return LLVMBuildGEP2(e->b, tile, e->tiles[input], at, 2, "");
 }
 
-void emit_tiles(struct emitter *e)
+// `width` rows of the tile, from `first` on: so many vectors of an element of each lane.
+static void emit_square(struct emitter *e, int input, int first)
 {
     int w = e->width;
-    for (int i = 0; i < e->k->n_in; i++) {
-        if (!in_tile(e, i)) continue;
-        const struct walker *walker = walker_find(e, WALK_ACCESS, i);
-        unsigned size_B = llvm_host->dtype_size_B[e->k->in[i].dtype];
-        LLVMTypeRef vector = emit_vector(stored_type(e, e->k->in[i].dtype), w);
-        LLVMValueRef v[64], step = walker->step[e->lanes_dim];
-        LLVMValueRef at = emit_at(e, emit_load(e, e->bytes, walker->slot), LLVMBuildMul(e->b, e->lane, step, ""));
-        for (int lane = 0; lane < w; lane++) {
-            v[lane] = LLVMBuildLoad2(e->b, vector, emit_typed(e, at, vector), "");
-            LLVMSetAlignment(v[lane], size_B);
-            at = emit_at(e, at, step);
-        }
-        transpose(e, v, w);
-        for (int row = 0; row < w; row++) LLVMBuildStore(e->b, v[row], tile_at(e, i, emit_int(e, row), vector));
+    const struct walker *walker = walker_find(e, WALK_ACCESS, input);
+    unsigned size_B = llvm_host->dtype_size_B[e->k->in[input].dtype];
+    LLVMTypeRef vector = emit_vector(stored_type(e, e->k->in[input].dtype), w);
+    LLVMValueRef v[64], step = walker->step[e->lanes_dim];
+    LLVMValueRef at = emit_at(e, emit_load(e, e->bytes, walker->slot), LLVMBuildMul(e->b, e->lane, step, ""));
+    at = emit_at(e, at, emit_int(e, first * (int)size_B));
+    for (int lane = 0; lane < w; lane++) {
+        v[lane] = LLVMBuildLoad2(e->b, vector, emit_typed(e, at, vector), "");
+        LLVMSetAlignment(v[lane], size_B);
+        at = emit_at(e, at, step);
     }
+    transpose(e, v, w);
+    for (int row = 0; row < w; row++) LLVMBuildStore(e->b, v[row], tile_at(e, input, emit_int(e, first + row), vector));
+}
+
+void emit_tiles(struct emitter *e)
+{
+    int rows = (int)e->plan->choices[LLVM_TILE_ROWS];
+    for (int i = 0; i < e->k->n_in; i++)
+        for (int first = 0; first < rows && in_tile(e, i); first += e->width) emit_square(e, i, first);
 }
 
 // --- rows across the lanes ---

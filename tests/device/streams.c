@@ -78,9 +78,50 @@ static void test_sums(void **state)
     free(got);
 }
 
+// Kernels that pass over rows several times: each has the bits that it has among few, which caches hold.
+static void expect_same_rows(kiln_tensor *(*op)(kiln_tensor *x), int64_t rows, int64_t columns)
+{
+    enum { FEW = 100 };
+    size_t size_B = (size_t)columns * sizeof(float);
+    char *all = malloc((size_t)rows * size_B), *few = malloc(FEW * size_B);
+    assert_true(all && few);
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *x = kiln_uniform(dev, KILN_F32, KILN_SHAPE(rows, columns), -3, 3);
+    assert_int_equal(kiln_read(op(x), all, (size_t)rows * size_B), KILN_OK);
+    for (int64_t r = 0; r < rows; r += FEW) {
+        int64_t n = rows - r < FEW ? rows - r : FEW;
+        assert_int_equal(kiln_read(op(kiln_narrow(x, 0, r, n)), few, (size_t)n * size_B), KILN_OK);
+        if (memcmp(all + (size_t)r * size_B, few, (size_t)n * size_B))
+            fail_msg("rows of %lld from row %lld on", (long long)columns, (long long)r);
+    }
+    kiln_scope_end(&scope);
+    free(few);
+    free(all);
+}
+
+static kiln_tensor *weights_of(kiln_tensor *x)
+{
+    return kiln_softmax(x, -1);
+}
+
+static kiln_tensor *normalised(kiln_tensor *x)
+{
+    return kiln_layer_norm(x, 1, NULL);
+}
+
+static void test_passes(void **state)
+{
+    expect_same_rows(weights_of, ROWS, COLUMNS);
+    expect_same_rows(normalised, ROWS, COLUMNS);
+    expect_same_rows(weights_of, 9000, 1000);
+    expect_same_rows(normalised, 9000, 1000);
+    expect_same_rows(normalised, 3, 4000001); // threads share out a row
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_sums)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_sums),
+                                       cmocka_unit_test(test_passes)};
     if (lacks_instructions()) return TEST_SKIPPED;
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -96,20 +96,15 @@ enum llvm_choice {
     LLVM_WIDE_SUM,    // sums of f32 are gathered in f64 from time to time
     LLVM_TILE_DIM,    // a dimension along which some inputs lie in a row, or not at all, and not along the lanes;
                       // LLVM_NO_DIM: none
+    LLVM_TILE_ROWS,   // places along it that a step takes
     LLVM_ACROSS,      // 0, or the longest row where inputs whose rows lie across the lanes are transposed, each once
                       // for all rows of the tile
     LLVM_CHOICE_COUNT
 };
 #define LLVM_NO_DIM 255u
-enum { LLVM_ROWS_ACROSS = 64 }; // rows of a tile that share what is transposed
 _Static_assert((int)LLVM_CHOICE_COUNT <= PLAN_CHOICES, "the plan holds all choices");
 
 enum llvm_form { LLVM_OVER_POINTS, LLVM_OVER_ROW }; // plan.form: lanes are points of P, or of R
-
-static inline int64_t llvm_tile_rows(const struct codegen_plan *p) // places along LLVM_TILE_DIM that a step takes
-{
-    return p->choices[LLVM_ACROSS] ? LLVM_ROWS_ACROSS : p->choices[LLVM_TAIL_WIDTH];
-}
 
 // The argument block: addresses, sizes, strides in bytes by access and dimension, scalars, these words, and steps.
 enum llvm_word {

@@ -83,9 +83,9 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
         d.n_blocks = ceil_div(lanes, d.block);
         places = points / at_least_one(lanes) * d.n_blocks;
         if (p->choices[LLVM_TILE_DIM] != LLVM_NO_DIM) {
-            int64_t across = k->sizes[p->choices[LLVM_TILE_DIM]];
-            tile = across < llvm_tile_rows(p) ? across : llvm_tile_rows(p);
-            places = places / across * ceil_div(across, llvm_tile_rows(p));
+            int64_t across = k->sizes[p->choices[LLVM_TILE_DIM]], rows = p->choices[LLVM_TILE_ROWS];
+            tile = across < rows ? across : rows;
+            places = places / across * ceil_div(across, rows);
         }
     }
     divide_rows(p, k, &d, places, along * row);
@@ -115,15 +115,12 @@ static int64_t touched_B(const struct fused_kernel *k, const struct fused_access
     return ceil_div(span * dtype_size_B[a->dtype], LINE_B) * LINE_B;
 }
 
-// Of less than what the last cache holds, and a quarter more, a part is there when it is read next. Processors without
-// AVX-512 have slower memory behind such caches, which gains more: rms_norm of 32 MiB beside 32 MiB, on a Zen 3, 1.5 ms
-// and 0.85.
 static bool streams(const struct codegen_plan *p, const struct fused_kernel *k)
 {
     int64_t all_B = 0, cache_B = process_last_cache_B();
     if (!llvm_may_stream(k)) return false;
     for (int i = 0; i < k->n_in + k->n_out; i++) all_B += touched_B(k, fused_access_at(k, i));
-    return p->choices[LLVM_VECTOR_BITS] < 512 ? all_B >= cache_B : all_B > cache_B + cache_B / 4;
+    return all_B >= cache_B / 4 * process_stream_quarters(p->choices[LLVM_VECTOR_BITS]);
 }
 
 static void pack_words(const struct fused_kernel *k, const struct division *d, uint64_t *words)

@@ -344,7 +344,7 @@ static kiln_status run(struct pointwise_job *j, const struct launch *l)
         return cpu_parallel(units, TILE * TILE * step_cost, run_tiles, j);
     }
     if (flat) return cpu_parallel((j->total + CPU_BLOCK - 1) / CPU_BLOCK, CPU_BLOCK * step_cost, run_flat, j);
-    j->streams = j->as_is[j->n_in] && j->sizes[inner] >= CPU_BLOCK && stream_pays(l, 5);
+    j->streams = j->as_is[j->n_in] && j->sizes[inner] >= CPU_BLOCK && stream_pays(l, STREAM_QUARTERS);
     j->block = all_as_is && !j->streams ? LONG_BLOCK : any_picks ? PICK_BLOCK : CPU_BLOCK;
     j->blocks_a_run = (j->sizes[inner] + j->block - 1) / j->block;
     int64_t unit = j->sizes[inner] < j->block ? j->sizes[inner] : j->block;

@@ -8,9 +8,10 @@
 // whole row once when it fits the cache and several passes read it, else block by block. One that is the same along the
 // row is spread into a block once a row.
 #include "cpu/kernels/row_job.h"
+#include "cpu/kernels/stream.h"
 #include <stdlib.h>
 
-enum { BLOCK = 2048, CHUNK = 1 << 14, MOST_CHUNKS = 1024, WHOLE_ROW = 8192, LONG_RUN = 128 };
+enum { BLOCK = 2048, CHUNK = 1 << 14, MOST_CHUNKS = 1024, WHOLE_ROW = 8192, LONG_RUN = 128, LEAST_STREAM_B = 1024 };
 
 struct row_run { // one thread's
     const struct row_job *j;
@@ -95,11 +96,17 @@ static void enter_row(struct row_run *t, int64_t row)
     }
 }
 
+// Of a result that is stored as it is.
+static char *place_of(const struct row_run *t, int64_t position)
+{
+    const struct row_job *j = t->j;
+    return j->side[j->n_in].base + t->at_B[j->n_in] + row_position(j, j->n_in, position);
+}
+
 // Calls the kernel for positions [first, end) of the row in one pass.
 static void run_blocks(struct row_run *t, int pass, int64_t first, int64_t end)
 {
     const struct row_job *j = t->j;
-    const struct cpu_side *out = &j->side[j->n_in];
     int inner = j->n_par + j->n_red - 1;
     bool last = pass == j->k->n_stages;
     while (first < end) {
@@ -121,11 +128,12 @@ static void run_blocks(struct row_run *t, int pass, int64_t first, int64_t end)
             t->b.keep[i] = t->keep + (i * j->count * 8) + first * cpu_class_size_B[j->k->keep_cls[i]];
         t->b.n = n;
         t->b.first = first;
-        if (last)
-            t->b.out =
-                t->as_is[j->n_in] ? out->base + t->at_B[j->n_in] + row_position(j, j->n_in, first) : t->memory[j->n_in];
+        if (last) t->b.out = t->as_is[j->n_in] && !j->streams ? place_of(t, first) : t->memory[j->n_in];
         j->k->row(pass, &t->b);
-        if (last && !t->as_is[j->n_in]) copy(t, j->n_in, t->memory[j->n_in], first, n, true);
+        if (last && !t->as_is[j->n_in])
+            copy(t, j->n_in, t->memory[j->n_in], first, n, true);
+        else if (last && j->streams)
+            stream(place_of(t, first), t->memory[j->n_in], n * j->side[j->n_in].size_B);
         first += n;
     }
 }
@@ -186,10 +194,11 @@ static void run_plain_rows(struct row_run *t, int64_t begin, int64_t end)
             b->in[i] = at[i];
             at[i] += step_B[i];
         }
-        b->out = at[j->n_in];
-        at[j->n_in] += step_B[j->n_in];
+        b->out = j->streams ? t->memory[j->n_in] : at[j->n_in];
         memcpy(b->acc, fresh, (size_t)j->k->n_reduce * sizeof *fresh);
         for (int pass = 0; pass <= j->k->n_stages; pass++) j->k->row(pass, b);
+        if (j->streams) stream(at[j->n_in], b->out, j->count * j->side[j->n_in].size_B);
+        at[j->n_in] += step_B[j->n_in];
     }
 }
 
@@ -198,11 +207,9 @@ static kiln_status run_rows(void *user, int64_t begin, int64_t end)
     const struct row_job *j = user;
     struct row_run t;
     TRY(start_run(&t, j, NULL));
-    if (rows_are_plain(&t)) {
-        run_plain_rows(&t, begin, end);
-        return KILN_OK;
-    }
-    for (int64_t row = begin; row < end; row++) {
+    bool plain = rows_are_plain(&t);
+    if (plain) run_plain_rows(&t, begin, end);
+    for (int64_t row = begin; row < end && !plain; row++) {
         enter_row(&t, row);
         for (int pass = 0; pass < j->k->n_stages; pass++) {
             start_pass(j->k, pass, t.b.acc);
@@ -225,6 +232,7 @@ static kiln_status run_rows(void *user, int64_t begin, int64_t end)
         else
             run_blocks(&t, j->k->n_stages, 0, j->count);
     }
+    if (j->streams) stream_end();
     return KILN_OK;
 }
 
@@ -251,6 +259,7 @@ static kiln_status run_chunks(void *user, int64_t begin, int64_t end)
         run_blocks(&t, s->pass, c * j->chunk, smaller((c + 1) * j->chunk, j->count));
         memcpy(s->parts + c * CPU_MAX_REDUCE, t.b.acc, sizeof t.b.acc);
     }
+    if (j->streams) stream_end();
     return KILN_OK;
 }
 
@@ -322,6 +331,7 @@ static void job_init(struct row_job *j, const struct cpu_kernel *k, const struct
     j->n_par = j->n_red = 0;
     j->rows = j->count = 1;
     j->chunk = 0;
+    j->streams = false;
     int n_par = l->rank - l->n_reduce, n = 0;
     for (int d = 0; d < l->rank; d++) *(d < n_par ? &j->rows : &j->count) *= l->sizes[d];
     if (j->rows == 0) return;
@@ -369,6 +379,7 @@ kiln_status CPU_FN(cpu_row)(const struct cpu_kernel *k, const struct launch *l)
     struct row_job j;
     job_init(&j, k, l);
     if (j.rows == 0) return KILN_OK;
+    j.streams = !k->row_out && j.count * j.side[j.n_in].size_B >= LEAST_STREAM_B && stream_pays(l, STREAM_QUARTERS);
     int columns = j.count > 1 ? find_columns(&j) : -1;
     return columns >= 0 ? CPU_FN(cpu_col_form)(&j, columns) : CPU_FN(cpu_row_form)(&j);
 }

@@ -16,6 +16,7 @@ struct row_job {
     struct cpu_side side[ROW_MAX_SIDES];          // inputs, then the output; its own strides are not used
     int64_t rows, count;                          // how many rows, and their length
     int64_t chunk; // positions that are folded on their own, whatever the number of threads
+    bool streams;  // results that go past the caches
 };
 
 kiln_status CPU_FN(cpu_row_form)(struct row_job *j);

@@ -127,7 +127,7 @@ kiln_status CPU_FN(cpu_kernel_scan)(const struct launch *l, int64_t begin, int64
     struct walk w;
     walk_start(&w, l, last, begin);
     int j = walk_inner(&w);
-    bool along = lies(l, cls), streams = stream_pays(l, along ? 5 : 4);
+    bool along = lies(l, cls), streams = stream_pays(l, along ? STREAM_QUARTERS : 4);
     while (begin < end) {
         int64_t n = walk_run(&w);
         if (n > end - begin) n = end - begin;

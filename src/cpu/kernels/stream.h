@@ -8,6 +8,11 @@
 #endif
 
 enum { LINE_B = 64 };
+#ifdef __AVX512F__
+#define STREAM_QUARTERS process_stream_quarters(512)
+#else
+#define STREAM_QUARTERS process_stream_quarters(256)
+#endif
 
 // By whole lines; the ends as they are.
 static inline void stream(char *to, const char *from, int64_t n_B)
@@ -38,8 +43,8 @@ static inline void stream_end(void)
 }
 
 // At least so many quarters of what the caches hold are touched, in whole lines: four where little is computed
-// meanwhile, five elsewhere. Not where the result lies where an operand does: its lines are in the cache as they are
-// written.
+// meanwhile, STREAM_QUARTERS elsewhere. Not where the result lies where an operand does: its lines are in the cache as
+// they are written.
 static inline bool stream_pays(const struct launch *l, int quarters)
 {
     const struct launch_operand *out = &l->operands[l->n_operands - 1];
