@@ -31,6 +31,7 @@ static const struct shape_case shapes[] = {
     {3, {4, 3, 5}, 2, {2, 1}, false, LAYOUT_ROTATED},
     {4, {2, 3, 4, 5}, 2, {1, 3}, false, LAYOUT_NEGATIVE},
     {2, {3, 300}, 1, {1}, false, LAYOUT_CONTIGUOUS},
+    {3, {17, 3, 1100}, 1, {1}, false, LAYOUT_CONTIGUOUS},
     {2, {300, 3}, 1, {0}, false, LAYOUT_CONTIGUOUS},
     {2, {2, 1500}, 1, {1}, false, LAYOUT_OFFSET},
     {2, {70, 65}, 1, {0}, false, LAYOUT_CONTIGUOUS},

@@ -348,12 +348,23 @@ static kiln_status split_tiles(struct cols *c)
     return KILN_OK;
 }
 
-// Whether the columns are read once, where they lie, and threads can share out their chunks: then memory is best read
-// in long pieces, whatever the number of tiles.
+// Whether there are enough long pieces for all threads to end together.
+static bool many_pieces(const struct cols *c)
+{
+#ifdef __AVX512F__ // measured only without
+    return false;
+#else
+    int64_t pieces = c->outer * ((c->j->sizes[c->dim] + LONG_PIECE - 1) / LONG_PIECE);
+    return pieces >= 8 * (int64_t)cpu_threads();
+#endif
+}
+
+// Whether the columns are read once, where they lie, and threads have long pieces to share out, or the chunks of one:
+// then memory is best read so.
 static bool streams(const struct cols *c)
 {
     const struct row_job *j = c->j;
-    if (j->k->n_stages != 1 || !j->k->row_out || j->count < 2 * j->chunk) return false;
+    if (j->k->n_stages != 1 || !j->k->row_out || (j->count < 2 * j->chunk && !many_pieces(c))) return false;
     for (int i = 0; i < j->n_in; i++)
         if (!j->side[i].native || j->side[i].constant || j->strides[i][c->dim] != j->side[i].size_B) return false;
     return true;
