@@ -148,27 +148,46 @@ static void over_points_body(struct emitter *e, int unused)
 
 // --- tiles: inputs that lie across the lanes ---
 
-// For each vector of points along the lanes, rows of points one after the other.
-static void tile_rows(struct emitter *e, LLVMValueRef rows, bool transposed)
+static void rows_of_tile(struct emitter *e, LLVMValueRef from, LLVMValueRef to, bool transposed)
 {
     struct loop l;
-    LLVMValueRef saved[MAX_WALKERS];
-    walkers_save(e, e->tile_dim, saved);
-    loop_begin(e, &l, emit_int(e, 0), rows, 1);
+    loop_begin(e, &l, from, to, 1);
     e->tile_row = transposed ? l.index : NULL;
     over_points_body(e, 0);
     e->tile_row = NULL;
     walkers_advance(e, e->tile_dim);
     loop_end(e, &l);
+}
+
+// For each vector of points along the lanes, rows of points one after the other: those that are transposed, and others.
+static void tile_rows(struct emitter *e, LLVMValueRef transposed, LLVMValueRef rows)
+{
+    LLVMValueRef saved[MAX_WALKERS];
+    walkers_save(e, e->tile_dim, saved);
+    if (transposed) rows_of_tile(e, emit_int(e, 0), transposed, true);
+    if (transposed != rows) rows_of_tile(e, transposed ? transposed : emit_int(e, 0), rows, false);
     walkers_restore(e, e->tile_dim, saved);
+}
+
+// Fewer rows than a tile has: whole squares of them, and the rest gathered.
+static void edge_of_tiles(struct emitter *e)
+{
+    struct loop l;
+    LLVMValueRef width = emit_int(e, e->width), squares = LLVMBuildSDiv(e->b, e->tile_rows, width, "");
+    squares = LLVMBuildMul(e->b, squares, width, "");
+    loop_begin_by(e, &l, emit_int(e, 0), squares, width);
+    emit_tiles(e, l.index);
+    loop_end(e, &l);
+    tile_rows(e, squares, e->tile_rows);
 }
 
 static void tile_body(struct emitter *e, int unused)
 {
     (void)unused;
-    LLVMValueRef full = emit_int(e, e->plan->choices[LLVM_TILE_ROWS]);
+    int rows = (int)e->plan->choices[LLVM_TILE_ROWS];
+    LLVMValueRef full = emit_int(e, rows);
     if (e->mask) { // lanes are missing: gathered
-        tile_rows(e, e->tile_rows, false);
+        tile_rows(e, NULL, e->tile_rows);
         return;
     }
     LLVMBasicBlockRef whole = LLVMAppendBasicBlockInContext(e->context, e->fn, "tile");
@@ -176,11 +195,14 @@ static void tile_body(struct emitter *e, int unused)
     LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(e->context, e->fn, "tiled");
     LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, e->tile_rows, full, ""), whole, edge);
     LLVMPositionBuilderAtEnd(e->b, edge);
-    tile_rows(e, e->tile_rows, false);
+    if (rows > e->width)
+        edge_of_tiles(e);
+    else
+        tile_rows(e, NULL, e->tile_rows);
     LLVMBuildBr(e->b, done);
     LLVMPositionBuilderAtEnd(e->b, whole);
-    emit_tiles(e);
-    tile_rows(e, full, true);
+    for (int first = 0; first < rows; first += e->width) emit_tiles(e, emit_int(e, first));
+    tile_rows(e, full, full);
     LLVMBuildBr(e->b, done);
     LLVMPositionBuilderAtEnd(e->b, done);
 }
@@ -191,7 +213,7 @@ static void across_body(struct emitter *e, int unused)
     (void)unused;
     emit_across(e);
     if (e->tile_dim >= 0)
-        tile_rows(e, e->tile_rows, false);
+        tile_rows(e, NULL, e->tile_rows);
     else
         over_points_body(e, 0);
 }

@@ -94,7 +94,8 @@ LLVMValueRef emit_spelling(struct emitter *e, const char *text, const LLVMValueR
 
 // --- memory.c: loads and stores of the accesses ---
 LLVMValueRef emit_access_load(struct emitter *e, int node);
-void emit_tiles(struct emitter *e);  // the inputs that lie across the lanes, transposed into e->tiles
+// The inputs that lie across the lanes, transposed into e->tiles: `width` rows of the tile from `first` on.
+void emit_tiles(struct emitter *e, LLVMValueRef first);
 void emit_across(struct emitter *e); // ... those whose rows do
 void emit_access_store(struct emitter *e, int output);
 void emit_lines_done(struct emitter *e);                                                // before a function ends

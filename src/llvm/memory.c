@@ -235,7 +235,7 @@ static LLVMValueRef tile_at(struct emitter *e, int input, LLVMValueRef row, LLVM
 }
 
 // `width` rows of the tile, from `first` on: so many vectors of an element of each lane.
-static void emit_square(struct emitter *e, int input, int first)
+static void emit_square(struct emitter *e, int input, LLVMValueRef first)
 {
     int w = e->width;
     const struct walker *walker = walker_find(e, WALK_ACCESS, input);
@@ -243,21 +243,23 @@ static void emit_square(struct emitter *e, int input, int first)
     LLVMTypeRef vector = emit_vector(stored_type(e, e->k->in[input].dtype), w);
     LLVMValueRef v[64], step = walker->step[e->lanes_dim];
     LLVMValueRef at = emit_at(e, emit_load(e, e->bytes, walker->slot), LLVMBuildMul(e->b, e->lane, step, ""));
-    at = emit_at(e, at, emit_int(e, first * (int)size_B));
+    at = emit_at(e, at, LLVMBuildMul(e->b, first, emit_int(e, (int)size_B), ""));
     for (int lane = 0; lane < w; lane++) {
         v[lane] = LLVMBuildLoad2(e->b, vector, emit_typed(e, at, vector), "");
         LLVMSetAlignment(v[lane], size_B);
         at = emit_at(e, at, step);
     }
     transpose(e, v, w);
-    for (int row = 0; row < w; row++) LLVMBuildStore(e->b, v[row], tile_at(e, input, emit_int(e, first + row), vector));
+    for (int row = 0; row < w; row++) {
+        LLVMValueRef at_row = LLVMBuildAdd(e->b, first, emit_int(e, row), "");
+        LLVMBuildStore(e->b, v[row], tile_at(e, input, at_row, vector));
+    }
 }
 
-void emit_tiles(struct emitter *e)
+void emit_tiles(struct emitter *e, LLVMValueRef first)
 {
-    int rows = (int)e->plan->choices[LLVM_TILE_ROWS];
     for (int i = 0; i < e->k->n_in; i++)
-        for (int first = 0; first < rows && in_tile(e, i); first += e->width) emit_square(e, i, first);
+        if (in_tile(e, i)) emit_square(e, i, first);
 }
 
 // --- rows across the lanes ---

@@ -77,12 +77,12 @@ static void run(const char *op, int dtype, int64_t lines, int64_t n, enum host_l
 }
 
 // Along the first axis: lines that lie side by side.
-static void run_columns(const char *op, int64_t n, int64_t columns)
+static void run_columns(const char *op, int dtype, int64_t n, int64_t columns)
 {
     struct host x;
     kiln_scope *scope = kiln_scope_begin();
     int64_t dims[] = {columns, n, 2};
-    kiln_tensor *t = random_tensor(&x, KILN_F32, 3, dims, LAYOUT_CONTIGUOUS, -1, 1);
+    kiln_tensor *t = random_tensor(&x, dtype, 3, dims, LAYOUT_CONTIGUOUS, -1, 1);
     kiln_tensor *across = kiln_contiguous(kiln_transpose(t, 0, 1));
     compare_lines(kiln_transpose(kiln_fft_pairs(across, 0, false), 0, 1), &x, n, false,
                   case_text(op, &x, LAYOUT_CONTIGUOUS, "columns"));
@@ -108,7 +108,11 @@ void conform_fft_pairs(const char *op)
             run(op, thinned(layout, 2) ? KILN_F32 : KILN_F64, 5, n, (enum host_layout)layout, n > 10);
     run(op, KILN_F16, 3, 60, LAYOUT_STEP, false);
     run(op, KILN_BF16, 3, 37, LAYOUT_TRANSPOSED, true);
-    for (int64_t n = 12; n < 2000; n *= 5) run_columns(op, n, 37);
+    run(op, KILN_F16, 3, 1024, LAYOUT_CONTIGUOUS, false);
+    for (int64_t n = 12; n < 2000; n *= 5) run_columns(op, KILN_F32, n, 37);
+    run_columns(op, KILN_F32, 512, 45);
+    run_columns(op, KILN_F64, 1024, 45);
+    run_columns(op, KILN_BF16, 1024, 45);
     kiln_fft_pairs(kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(3, 3)), 0, false);
     expect_error(KILN_E_SHAPE, op, "no pairs");
     kiln_fft_pairs(kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(3, 2)), 1, false);

@@ -1,5 +1,6 @@
 // Folds over short rows that many points read: each row of one matrix with each of another. Captured and eager, values
-// and gradients are those of a loop in f64, for sizes about those of vectors, and none.
+// and gradients are those of a loop in f64, for sizes about those of vectors, and none. And what is transposed by
+// tiles.
 #include "jit_fixture.h"
 #include <kiln/grad.h>
 
@@ -133,9 +134,35 @@ static void with_gradients(void **state)
     }
 }
 
+FN(turned)
+{
+    out[0] = kiln_add(kiln_mul(kiln_transpose(in[0], 0, 1), kiln_scalar(2)), in[1]);
+    return kiln_error();
+}
+
+// What lies across the vectors is transposed by tiles, of which the last ones are of any height and width.
+static void tiles_of_any_size(void **state)
+{
+    enum { MOST = 37 };
+    struct fixture *f = *state;
+    const kiln_dtype dtypes[] = {KILN_F32, KILN_F64, KILN_F16};
+    kiln_function *j = kiln_jit(turned, NULL, NULL);
+    for (size_t t = 0; t < sizeof dtypes / sizeof dtypes[0]; t++)
+        for (int64_t m = 1; m <= MOST; m++)
+            for (int64_t n = 1; n <= MOST; n += m % 3 + 1) {
+                for (int64_t i = 0; i < m * n; i++) a[i] = (double)(i % 509), b[i] = (double)(i % 61);
+                kiln_tensor *x = kiln_cast(kiln_from_data(f->dev, KILN_F64, KILN_SHAPE(m, n), a), dtypes[t]);
+                kiln_tensor *y = kiln_cast(kiln_from_data(f->dev, KILN_F64, KILN_SHAPE(n, m), b), dtypes[t]), *out;
+                ok(kiln_call(j, (kiln_tensor *[]){x, y}, 2, &out, 1));
+                ok(kiln_read(kiln_cast(out, KILN_F64), got, sizeof(double) * (size_t)(m * n)));
+                for (int64_t i = 0; i < m * n; i++) assert_true(got[i] == 2 * a[i % m * n + i / m] + b[i]);
+            }
+    kiln_function_free(&j);
+}
+
 int main(void)
 {
     if (choose_device(0, NULL)) return 77;
-    const struct CMUnitTest tests[] = {FIXTURE(of_every_size), FIXTURE(with_gradients)};
+    const struct CMUnitTest tests[] = {FIXTURE(of_every_size), FIXTURE(with_gradients), FIXTURE(tiles_of_any_size)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

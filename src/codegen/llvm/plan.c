@@ -91,13 +91,11 @@ static uint32_t tile_dim_of(const struct fused_kernel *k, int lanes)
     return LLVM_NO_DIM;
 }
 
-// Of what is transposed a line of a cache is read at once, where there is as much.
-static uint32_t tile_rows(const struct fused_kernel *k, const uint32_t *c)
+// Of what is transposed a line of a cache is read at once.
+static uint32_t tile_rows(const uint32_t *c)
 {
     enum { ROWS_ACROSS = 64, LINE_BITS = 512 }; // rows that share what lies across
-    uint32_t width = c[LLVM_TAIL_WIDTH], line = width * (LINE_BITS / c[LLVM_VECTOR_BITS]);
-    if (c[LLVM_ACROSS]) return ROWS_ACROSS;
-    return k->sizes[c[LLVM_TILE_DIM]] >= line ? line : width;
+    return c[LLVM_ACROSS] ? ROWS_ACROSS : c[LLVM_TAIL_WIDTH] * (LINE_BITS / c[LLVM_VECTOR_BITS]);
 }
 
 // --- short rows that lie across the lanes ---
@@ -200,7 +198,7 @@ kiln_status llvm_plan(const struct fused_kernel *k, const struct device_caps *ca
     c[LLVM_TILE_DIM] = across >= 0                                       ? shared_dim_of(k, across)
                        : fused_is_flat(k) && !in_registers && lanes >= 0 ? tile_dim_of(k, lanes)
                                                                          : LLVM_NO_DIM;
-    if (c[LLVM_TILE_DIM] != LLVM_NO_DIM) c[LLVM_TILE_ROWS] = tile_rows(k, c);
+    if (c[LLVM_TILE_DIM] != LLVM_NO_DIM) c[LLVM_TILE_ROWS] = tile_rows(c);
     if (k->n_stages > 0) c[LLVM_WIDE_SUM] = longest > (out->form == LLVM_OVER_ROW ? SHARED_ROW : SHORT_ROW);
     if (can_split(k)) c[LLVM_SPLIT_DIM] = (uint32_t)(k->n_dims - k->n_reduce);
     if (out->form == LLVM_OVER_ROW && k->n_reduce == 1 && k->n_stages > 0 && longest <= KEEP_ELEMENTS)

@@ -16,13 +16,17 @@
 
 // A column of a matrix whose rows are a power of two long lies in a few sets of the cache: rows are PAD vectors longer.
 enum { POWERS = 32, PART_MOST = 64, PAD = 1 };
+// Rows and columns of which this divides the length are padded: no square to transpose is then cut.
+enum { POWER_OF_TWO = 16 };
 
 struct fft {
     const struct launch *l;
     int64_t n, pair[2], columns, total, fine;
-    int64_t rows; // of the line as a matrix; 1: it is short
-    int lane;     // the dimension along which lines are done together; -1: there is one line
-    int sign;     // of the exponent
+    int64_t rows;   // of the line as a matrix; 1: it is short
+    int64_t pad;    // after each row, as it is read and written
+    int64_t groups; // of lines that are read and written together
+    int lane;       // the dimension along which lines are done together; -1: there is one line
+    int sign;       // of the exponent
 };
 
 // The largest first that has code of its own, but no 2 after an 8; then the primes that are left.
@@ -48,6 +52,15 @@ static int64_t next_radix(int64_t length)
 #define WIDTH_F32 4
 #define WIDTH_F64 2
 #endif
+
+// Elements of lines side by side lie far apart, each on a page of its own: VISIT_B at a time are read and written, if
+// all lines of a visit fit into GROUPS_B, a part of the second cache.
+#if defined(__AVX512F__)
+enum { VISIT_B = 2 * VEC_B };
+#else
+enum { VISIT_B = 256 };
+#endif
+enum { GROUPS_MOST = VISIT_B / (2 * VEC_B), GROUPS_B = 256 << 10 };
 
 #define T     float
 #define CLS   CLASS_F32
@@ -77,16 +90,32 @@ static int64_t rows_of(int64_t n)
     return rows;
 }
 
+static bool is_beside(const struct fft *f)
+{
+    for (int i = 0; i < 2; i++)
+        if (f->lane >= 0 && f->l->operands[i].strides[f->lane] == 2 && f->pair[i] == 1) return true;
+    return false;
+}
+
+static int64_t groups_of(const struct fft *f)
+{
+    int64_t groups = f->rows > 1 && is_beside(f) ? GROUPS_MOST : 1;
+    while (groups > 1 && groups * f->n * 2 * VEC_B > GROUPS_B) groups /= 2;
+    return groups;
+}
+
 kiln_status CPU_FN(cpu_kernel_fft)(const struct launch *l, int64_t begin, int64_t end)
 {
     struct walk w;
     walk_start(&w, l, l->rank - 1, 0);
     struct fft f = {.l = l, .n = l->sizes[l->rank - 1], .lane = walk_inner(&w), .sign = l->variant[0] ? 1 : -1};
     f.rows = rows_of(f.n);
+    f.pad = f.rows > 1 && f.rows % POWER_OF_TWO == 0 && f.n / f.rows % POWER_OF_TWO == 0 ? PAD : 0;
     f.pair[0] = (int64_t)l->scalars[0];
     f.pair[1] = (int64_t)l->scalars[1];
     f.columns = (int64_t)l->scalars[2];
     f.total = (int64_t)l->scalars[3];
     f.fine = (int64_t)l->scalars[4];
+    f.groups = groups_of(&f);
     return kernel_catalogue[l->kernel].cls == CLASS_F32 ? fft_f32_lines(&f, begin, end) : fft_f64_lines(&f, begin, end);
 }

@@ -20,9 +20,10 @@ static inline struct C(_array) C(_at)(struct C(_array) a, int64_t i)
 
 struct C(_work) {
     const struct fft *f;
-    T *root_re, *root_im;             // f->n of them
-    struct C(_array) a, b, near, far; // f->n; f->n; twice as many as a part has
-    struct C(_array) low, high;       // of turns
+    T *root_re, *root_im;            // f->n of them
+    struct C(_array) a[GROUPS_MOST]; // f->n each, as a matrix
+    struct C(_array) b, near, far;   // f->n; twice as many as a part has
+    struct C(_array) low, high;      // of turns
 };
 
 // --- transforms in fast memory
@@ -34,7 +35,8 @@ struct C(_stage) {
     struct C(_array) x, y;
     int64_t x_step, y_step; // between elements
     int64_t m, run;
-    int64_t turn; // between the roots of the stage
+    int64_t turn;  // between the roots of the stage
+    int64_t twist; // of the last stage: element k of the result by root k twist of the line
 };
 
 // Butterflies: sums w_R^(j k) v[j] in place, by the sign of the exponent.
@@ -122,6 +124,7 @@ static inline void C(_butterfly8)(NUMBER *v, T sign)
     }
 }
 
+// In the last stage all of the roots are 1; where there is a twist, results are multiplied by that instead.
 #define STAGE(radix)                                                                                         \
     static void C(_radix##radix)(const struct C(_work) * w, const struct C(_stage) * s)                      \
     {                                                                                                        \
@@ -142,6 +145,24 @@ static inline void C(_butterfly8)(NUMBER *v, T sign)
                     y.im[to + k * apart] = r.im;                                                             \
                 }                                                                                            \
             }                                                                                                \
+    }                                                                                                        \
+    static void C(_last##radix)(const struct C(_work) * w, const struct C(_stage) * s)                       \
+    {                                                                                                        \
+        struct C(_array) x = s->x, y = s->y;                                                                 \
+        int64_t run = s->run, step = s->y_step, twist = s->twist;                                            \
+        T sign = (T)w->f->sign;                                                                              \
+        for (int64_t q = 0; q < run; q++) {                                                                  \
+            NUMBER v[radix];                                                                                 \
+            for (int j = 0; j < radix; j++)                                                                  \
+                v[j] = (NUMBER){x.re[(q + j * run) * s->x_step], x.im[(q + j * run) * s->x_step]};           \
+            C(_butterfly##radix)(v, sign);                                                                   \
+            for (int k = 0; k < radix; k++) {                                                                \
+                int64_t t = (q + k * run) * twist, to = (q + k * run) * step;                                \
+                NUMBER r = twist ? C(_mul)(v[k], w->root_re[t], w->root_im[t]) : v[k];                       \
+                y.re[to] = r.re;                                                                             \
+                y.im[to] = r.im;                                                                             \
+            }                                                                                                \
+        }                                                                                                    \
     }
 STAGE(2)
 STAGE(3)
@@ -160,8 +181,8 @@ static void C(_radix)(const struct C(_work) * w, const struct C(_stage) * s, int
                 int64_t from = (q + run * p) * s->x_step, to = (q + run * (radix * p + k)) * s->y_step;
                 NUMBER sum = {{0}, {0}};
                 for (int64_t j = 0; j < radix; j++) {
-                    // w^(p k) and w_R^(j k) as one root.
-                    int64_t t = (p * k * s->turn + j * k % radix * (n / radix)) % n;
+                    // w^(p k), w_R^(j k) and the twist as one root.
+                    int64_t t = (p * k * s->turn + j * k % radix * (n / radix) + (q + run * k) * s->twist) % n;
                     NUMBER x = {s->x.re[from + j * far], s->x.im[from + j * far]};
                     sum = C(_add)(sum, C(_mul)(x, w->root_re[t], w->root_im[t]));
                 }
@@ -170,9 +191,10 @@ static void C(_radix)(const struct C(_work) * w, const struct C(_stage) * s, int
             }
 }
 
-// A part of n numbers, x_step apart, to others, y_step apart. There is one number at least.
+// A part of n numbers, x_step apart, to others, y_step apart; number k of these times root k twist of the line. There
+// is one number at least.
 static void C(_part)(const struct C(_work) * w, int64_t n, struct C(_array) x, int64_t x_step, struct C(_array) y,
-                     int64_t y_step)
+                     int64_t y_step, int64_t twist)
 {
     struct C(_stage) s = {.x = x, .x_step = x_step, .run = 1, .turn = w->f->n / n};
     struct C(_array) turns[2] = {w->near, w->far};
@@ -181,14 +203,16 @@ static void C(_part)(const struct C(_work) * w, int64_t n, struct C(_array) x, i
     for (int64_t length = n; length > 1; length = s.m) {
         int64_t radix = next_radix(length);
         s.m = length / radix;
-        s.y = s.m == 1 ? y : turns[turn ^= 1];
-        s.y_step = s.m == 1 ? y_step : 1;
+        bool last = s.m == 1;
+        s.y = last ? y : turns[turn ^= 1];
+        s.y_step = last ? y_step : 1;
+        s.twist = last ? twist : 0;
         switch (radix) {
-        case 2: C(_radix2)(w, &s); break;
-        case 3: C(_radix3)(w, &s); break;
-        case 4: C(_radix4)(w, &s); break;
-        case 5: C(_radix5)(w, &s); break;
-        case 8: C(_radix8)(w, &s); break;
+        case 2: (last ? C(_last2) : C(_radix2))(w, &s); break;
+        case 3: (last ? C(_last3) : C(_radix3))(w, &s); break;
+        case 4: (last ? C(_last4) : C(_radix4))(w, &s); break;
+        case 5: (last ? C(_last5) : C(_radix5))(w, &s); break;
+        case 8: (last ? C(_last8) : C(_radix8))(w, &s); break;
         default: C(_radix)(w, &s, radix);
         }
         s.run *= radix;
@@ -198,31 +222,18 @@ static void C(_part)(const struct C(_work) * w, int64_t n, struct C(_array) x, i
     }
 }
 
-// v[k] by root k t of the line.
-static void C(_twist)(const struct C(_work) * w, struct C(_array) v, int64_t step, int64_t n, int64_t t)
+// All of a, whose elements lie as a matrix does: at once, or as columns and rows that fit into the fastest memory. The
+// result is the transpose of one.
+static struct C(_array) C(_transform)(const struct C(_work) * w, struct C(_array) a)
 {
-    for (int64_t k = 1; k < n; k++) {
-        T wr = w->root_re[k * t], wi = w->root_im[k * t];
-        VEC r = v.re[k * step], i = v.im[k * step];
-        v.re[k * step] = r * wr - i * wi;
-        v.im[k * step] = r * wi + i * wr;
-    }
-}
-
-// All of a: at once, or as columns and rows that fit into the fastest memory. Returns where the result is.
-static struct C(_array) C(_transform)(const struct C(_work) * w)
-{
-    int64_t n = w->f->n, rows = w->f->rows, columns = n / rows, apart = columns + PAD;
+    int64_t n = w->f->n, rows = w->f->rows, columns = n / rows, apart = columns + PAD, pad = w->f->pad;
     if (rows == 1) {
-        C(_part)(w, n, w->a, 1, w->b, 1);
+        C(_part)(w, n, a, 1, w->b, 1, 0);
         return w->b;
     }
-    for (int64_t j = 0; j < columns; j++) {
-        C(_part)(w, rows, C(_at)(w->a, j), columns, C(_at)(w->b, j), apart);
-        C(_twist)(w, C(_at)(w->b, j), apart, rows, j);
-    }
-    for (int64_t k = 0; k < rows; k++) C(_part)(w, columns, C(_at)(w->b, k * apart), 1, C(_at)(w->a, k), rows);
-    return w->a;
+    for (int64_t j = 0; j < columns; j++) C(_part)(w, rows, C(_at)(a, j), columns + pad, C(_at)(w->b, j), apart, j);
+    for (int64_t k = 0; k < rows; k++) C(_part)(w, columns, C(_at)(w->b, k * apart), 1, C(_at)(a, k), rows + pad, 0);
+    return a;
 }
 
 // --- to and from memory
@@ -255,6 +266,11 @@ struct C(_side) {
     T *at;
     int64_t line, lane, pair;
 };
+
+static struct C(_side) C(_moved)(const struct C(_side) * s, int64_t along, int64_t lanes)
+{
+    return (struct C(_side)){s->at + along * s->line + lanes * s->lane, s->line, s->lane, s->pair};
+}
 
 static struct C(_side) C(_side_of)(const struct fft *f, int operand, char *at)
 {
@@ -298,7 +314,7 @@ static inline void C(_write)(T *to, const VEC *re, const VEC *im)
     *(C(_loose) *)(to + WIDTH) = __builtin_shufflevector(*re, *im, ORDER(LAST_PAIRS));
 }
 
-// Lines side by side are read as they lie; lines one behind the other are transposed in squares.
+// Lines one behind the other are transposed in squares.
 static void C(_load)(const struct C(_side) * s, int64_t n, int64_t lanes, struct C(_array) to)
 {
     int64_t k = 0;
@@ -333,24 +349,98 @@ static void C(_store)(const struct C(_side) * s, int64_t n, int64_t lanes, struc
 }
 
 // Storage of another dtype.
-static void C(_load_converted)(const struct fft *f, const char *x, int64_t lanes, struct C(_array) to)
+static void C(_load_converted)(const struct fft *f, const char *x, int64_t n, int64_t lanes, struct C(_array) to)
 {
     const struct launch_operand *o = &f->l->operands[0];
     int64_t line = o->strides[f->l->rank - 1], lane = f->lane >= 0 ? o->strides[f->lane] : 0;
     int64_t pair_B = f->pair[0] * cpu_dtype_size_B[o->dtype];
-    memset(to.re, 0, sizeof *to.re * (size_t)f->n);
-    memset(to.im, 0, sizeof *to.im * (size_t)f->n);
-    CPU_FN(cpu_load_tile)(to.re, WIDTH, CLS, x, o->dtype, f->n, lanes, line, lane);
-    CPU_FN(cpu_load_tile)(to.im, WIDTH, CLS, x + pair_B, o->dtype, f->n, lanes, line, lane);
+    memset(to.re, 0, sizeof *to.re * (size_t)n);
+    memset(to.im, 0, sizeof *to.im * (size_t)n);
+    CPU_FN(cpu_load_tile)(to.re, WIDTH, CLS, x, o->dtype, n, lanes, line, lane);
+    CPU_FN(cpu_load_tile)(to.im, WIDTH, CLS, x + pair_B, o->dtype, n, lanes, line, lane);
 }
 
-static void C(_store_converted)(const struct fft *f, char *out, int64_t lanes, struct C(_array) from)
+static void C(_store_converted)(const struct fft *f, char *out, int64_t n, int64_t lanes, struct C(_array) from)
 {
     const struct launch_operand *o = &f->l->operands[1];
     int64_t line = o->strides[f->l->rank - 1], lane = f->lane >= 0 ? o->strides[f->lane] : 0;
     int64_t pair_B = f->pair[1] * cpu_dtype_size_B[o->dtype];
-    CPU_FN(cpu_store_tile)(out, o->dtype, line, lane, from.re, WIDTH, CLS, f->n, lanes);
-    CPU_FN(cpu_store_tile)(out + pair_B, o->dtype, line, lane, from.im, WIDTH, CLS, f->n, lanes);
+    CPU_FN(cpu_store_tile)(out, o->dtype, line, lane, from.re, WIDTH, CLS, n, lanes);
+    CPU_FN(cpu_store_tile)(out + pair_B, o->dtype, line, lane, from.im, WIDTH, CLS, n, lanes);
+}
+
+// Groups of WIDTH lines side by side: all of an element's are read at once, since each element lies on a page of its
+// own.
+static void C(_load_groups)(const struct C(_side) * s, int64_t n, int64_t groups, const struct C(_array) * to,
+                            int64_t at)
+{
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t g = 0; g < groups; g++)
+            C(_read)(s->at + k * s->line + g * 2 * WIDTH, &to[g].re[at + k], &to[g].im[at + k]);
+}
+
+static void C(_store_groups)(const struct C(_side) * s, int64_t n, int64_t groups, const struct C(_array) * from,
+                             int64_t at)
+{
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t g = 0; g < groups; g++)
+            C(_write)(s->at + k * s->line + g * 2 * WIDTH, &from[g].re[at + k], &from[g].im[at + k]);
+}
+
+static bool C(_beside)(const struct C(_side) * s, int64_t lanes)
+{
+    return s->lane == 2 && s->pair == 1 && lanes % WIDTH == 0;
+}
+
+static int64_t C(_lanes_of)(int64_t lanes, int64_t group)
+{
+    return lanes - group * WIDTH < WIDTH ? lanes - group * WIDTH : WIDTH;
+}
+
+// Segment by segment, as they lie in a matrix: `segment` elements, then the pad.
+static void C(_load_all)(const struct C(_work) * w, char *x, int64_t lanes, int64_t segment)
+{
+    const struct fft *f = w->f;
+    bool native = f->l->operands[0].dtype == cpu_class_dtype[CLS];
+    struct C(_side) s = C(_side_of)(f, 0, x);
+    int64_t size_B = cpu_dtype_size_B[f->l->operands[0].dtype];
+    for (int64_t k = 0, at = 0; k < f->n; k += segment, at += segment + f->pad) {
+        struct C(_side) part = C(_moved)(&s, k, 0);
+        if (native && C(_beside)(&s, lanes)) {
+            C(_load_groups)(&part, segment, lanes / WIDTH, w->a, at);
+            continue;
+        }
+        for (int64_t g = 0; g * WIDTH < lanes; g++) {
+            struct C(_side) from = C(_moved)(&part, 0, g * WIDTH);
+            struct C(_array) to = C(_at)(w->a[g], at);
+            int64_t count = C(_lanes_of)(lanes, g);
+            native ? C(_load)(&from, segment, count, to)
+                   : C(_load_converted)(f, x + (k * s.line + g * WIDTH * s.lane) * size_B, segment, count, to);
+        }
+    }
+}
+
+static void C(_store_all)(const struct C(_work) * w, char *out, int64_t lanes, int64_t segment,
+                          const struct C(_array) * y)
+{
+    const struct fft *f = w->f;
+    bool native = f->l->operands[1].dtype == cpu_class_dtype[CLS];
+    struct C(_side) s = C(_side_of)(f, 1, out);
+    int64_t size_B = cpu_dtype_size_B[f->l->operands[1].dtype];
+    for (int64_t k = 0, at = 0; k < f->n; k += segment, at += segment + f->pad) {
+        struct C(_side) part = C(_moved)(&s, k, 0);
+        if (native && C(_beside)(&s, lanes)) {
+            C(_store_groups)(&part, segment, lanes / WIDTH, y, at);
+            continue;
+        }
+        for (int64_t g = 0; g * WIDTH < lanes; g++) {
+            struct C(_side) to = C(_moved)(&part, 0, g * WIDTH);
+            struct C(_array) from = C(_at)(y[g], at);
+            int64_t count = C(_lanes_of)(lanes, g);
+            native ? C(_store)(&to, segment, count, from)
+                   : C(_store_converted)(f, out + (k * s.line + g * WIDTH * s.lane) * size_B, segment, count, from);
+        }
+    }
 }
 
 // --- steps of a larger transform
@@ -383,7 +473,7 @@ static void C(_powers)(const struct fft *f, int64_t first, int64_t lanes, int64_
 }
 
 // Element k of column j by root j k of the larger transform: of the roots of k / POWERS and of k % POWERS.
-static void C(_turn)(const struct C(_work) * w, int64_t first, int64_t lanes, struct C(_array) v)
+static void C(_turn)(const struct C(_work) * w, int64_t first, int64_t lanes, int64_t segment, struct C(_array) v)
 {
     const struct fft *f = w->f;
     C(_powers)(f, first, lanes, 1, POWERS, w->low);
@@ -391,9 +481,10 @@ static void C(_turn)(const struct C(_work) * w, int64_t first, int64_t lanes, st
     for (int64_t k = 0; k < f->n; k++) {
         VEC ar = w->low.re[k % POWERS], ai = w->low.im[k % POWERS];
         VEC br = w->high.re[k / POWERS], bi = w->high.im[k / POWERS];
-        VEC wr = ar * br - ai * bi, wi = ar * bi + ai * br, r = v.re[k], i = v.im[k];
-        v.re[k] = r * wr - i * wi;
-        v.im[k] = r * wi + i * wr;
+        int64_t at = k + k / segment * f->pad;
+        VEC wr = ar * br - ai * bi, wi = ar * bi + ai * br, r = v.re[at], i = v.im[at];
+        v.re[at] = r * wr - i * wi;
+        v.im[at] = r * wi + i * wr;
     }
 }
 
@@ -410,11 +501,12 @@ static bool C(_prepare)(struct C(_work) * w, const struct fft *f)
 {
     int64_t part = f->rows > 1 ? f->n / f->rows : f->n, high = f->n / POWERS + 1, roots = f->n / WIDTH + 1;
     if (part < f->rows) part = f->rows;
-    int64_t vectors = 2 * (2 * f->n + f->rows * PAD + 2 * part + POWERS + high + roots);
+    int64_t area = f->n + part * f->pad;
+    int64_t vectors = 2 * (f->groups * area + f->n + f->rows * PAD + 2 * part + POWERS + high + roots);
     VEC *room = cpu_scratch(CPU_SCRATCH_CUSTOM, sizeof(VEC) * (size_t)vectors);
     if (!room) return false;
     w->f = f;
-    w->a = C(_take)(&room, f->n);
+    for (int64_t g = 0; g < f->groups; g++) w->a[g] = C(_take)(&room, area);
     w->b = C(_take)(&room, f->n + f->rows * PAD);
     w->near = C(_take)(&room, part);
     w->far = C(_take)(&room, part);
@@ -433,19 +525,21 @@ static kiln_status C(_lines)(const struct fft *f, int64_t begin, int64_t end)
     struct C(_work) work;
     struct walk w;
     if (!C(_prepare)(&work, f)) return error_pending;
-    bool native[2] = {f->l->operands[0].dtype == cpu_class_dtype[CLS], f->l->operands[1].dtype == cpu_class_dtype[CLS]};
+    int64_t columns = f->pad ? f->n / f->rows : f->n, rows = f->pad ? f->rows : f->n;
     walk_start(&w, f->l, f->l->rank - 1, begin);
     while (begin < end) {
         int64_t lanes = walk_run(&w);
         if (lanes > end - begin) lanes = end - begin;
-        if (lanes > WIDTH) lanes = WIDTH;
+        if (lanes > f->groups * WIDTH) lanes = f->groups * WIDTH;
         char *x = w.at[0] + (f->lane >= 0 ? w.inner * walk_stride_B(f->l, 0, f->lane) : 0);
         char *out = w.at[1] + (f->lane >= 0 ? w.inner * walk_stride_B(f->l, 1, f->lane) : 0);
-        struct C(_side) from = C(_side_of)(f, 0, x), to = C(_side_of)(f, 1, out);
-        native[0] ? C(_load)(&from, f->n, lanes, work.a) : C(_load_converted)(f, x, lanes, work.a);
-        struct C(_array) y = C(_transform)(&work);
-        if (f->total) C(_turn)(&work, begin, lanes, y);
-        native[1] ? C(_store)(&to, f->n, lanes, y) : C(_store_converted)(f, out, lanes, y);
+        struct C(_array) y[GROUPS_MOST];
+        C(_load_all)(&work, x, lanes, columns);
+        for (int64_t g = 0; g * WIDTH < lanes; g++) {
+            y[g] = C(_transform)(&work, work.a[g]);
+            if (f->total) C(_turn)(&work, begin + g * WIDTH, C(_lanes_of)(lanes, g), rows, y[g]);
+        }
+        C(_store_all)(&work, out, lanes, rows, y);
         begin += lanes;
         walk_next(&w, lanes);
     }
