@@ -58,7 +58,8 @@ static kiln_status compile_apart(const struct showing *w, const struct kiln_grap
 {
     struct units units = {0};
     struct fuse_schedule schedule = {0};
-    const struct units_options uo = {.caps = &w->dev->caps, .constant_layout = constant_layout, .shared = shared};
+    const struct units_options uo = {
+        .caps = &w->dev->caps, .constant_layout = constant_layout, .shared = shared, .attends = true};
     const struct fuse_options fo = {0};
     kiln_status status = units_make(&units, g, &uo);
     if (!status) status = fuse(&units, &w->dev->caps, &fo, &schedule);

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFERS_MAX = 1 << 24 };
-
 struct units_maker {
     struct lowering base;
     struct units *u;
@@ -19,17 +17,6 @@ struct units_maker {
     int32_t order; // the buffer by which effects stay in order; -1: there are none
     VEC(int32_t) temps;
 };
-
-static int32_t add_buffer(struct units *u, enum buffer_kind kind, const struct type *t, int32_t value)
-{
-    struct unit_buffer b = {
-        .kind = (uint8_t)kind, .dtype = t->dtype, .value = value, .numel = type_numel(t), .writer = -1};
-    if (u->buffers.n >= BUFFERS_MAX) {
-        error_set(KILN_E_UNSUPPORTED, "graph: more than %d buffers", BUFFERS_MAX);
-        return -1;
-    }
-    return vec_push(&u->buffers, b) ? -1 : (int32_t)u->buffers.n - 1;
-}
 
 static bool folds(const struct scalar_dag *d)
 {
@@ -121,7 +108,7 @@ static kiln_status temp(struct lowering *base, const struct type *t, struct view
 {
     struct units_maker *m = (struct units_maker *)base;
     struct layout l;
-    int32_t b = add_buffer(m->u, BUFFER_TEMP, t, -1);
+    int32_t b = units_add_buffer(m->u, BUFFER_TEMP, t, -1);
     if (b < 0) return error_pending;
     layout_contiguous(t, &l);
     *out = view_of(t, &l, (uint16_t)(SLOT_TEMP | m->temps.n));
@@ -196,7 +183,7 @@ static kiln_status make_outputs(struct units_maker *m, const struct ir_node *n, 
     struct units *u = m->u;
     for (int i = 0; i < n->n_out; i++) {
         int32_t value = n->first_out + i;
-        m->out[i] = add_buffer(u, BUFFER_VALUE, &c->out[i], value);
+        m->out[i] = units_add_buffer(u, BUFFER_VALUE, &c->out[i], value);
         if (m->out[i] < 0) return error_pending;
         u->values[value].buffer = m->out[i];
         lay_out(u, n, c, i, &u->values[value].layout);
@@ -213,7 +200,7 @@ static kiln_status make_dense(struct units_maker *m, int32_t value, struct unit_
     int32_t in[1] = {out->buffer};
     if (out->buffer < 0 && t.dtype == KILN_F64) t.dtype = KILN_F32;
     set_view(u, value, 0, &from);
-    m->out[0] = add_buffer(u, BUFFER_VALUE, &t, value);
+    m->out[0] = units_add_buffer(u, BUFFER_VALUE, &t, value);
     if (m->out[0] < 0) return error_pending;
     layout_contiguous(&t, &out->layout);
     to = view_of(&t, &out->layout, SLOT_OUT);
@@ -238,7 +225,7 @@ static kiln_status add_view(struct units_maker *m, struct op_call *c, int32_t op
 static kiln_status order_effects(struct units_maker *m, struct launch_operand *o)
 {
     static const struct type byte = {.dtype = KILN_U8};
-    if (m->order < 0) m->order = add_buffer(m->u, BUFFER_VALUE, &byte, -1);
+    if (m->order < 0) m->order = units_add_buffer(m->u, BUFFER_VALUE, &byte, -1);
     if (m->order < 0) return error_pending;
     o[0] = (struct launch_operand){.slot = (uint32_t)m->order};
     o[1] = (struct launch_operand){.slot = (uint32_t)m->order, .flags = OPERAND_WRITE};
@@ -263,7 +250,7 @@ static kiln_status add_regions(struct units_maker *m, const struct ir_node *n)
     for (int32_t i = 0; i < n->n_out; i++) {
         struct unit_view *at = &u->values[n->first_out + i];
         const struct type *t = &u->graph->values.v[n->first_out + i].type;
-        at->buffer = add_buffer(u, BUFFER_VALUE, t, n->first_out + i);
+        at->buffer = units_add_buffer(u, BUFFER_VALUE, t, n->first_out + i);
         if (at->buffer < 0) return error_pending;
         layout_contiguous(t, &at->layout);
         o[r->n_operands++] = (struct launch_operand){.slot = (uint32_t)at->buffer, .flags = OPERAND_WRITE};
@@ -335,7 +322,7 @@ static kiln_status add_given(struct units *u, const struct units_options *o)
         at->buffer = -1;
         if (v->kind != IR_INPUT && v->kind != IR_CONSTANT) continue;
         layout_contiguous(&v->type, &at->layout);
-        at->buffer = add_buffer(u, v->kind == IR_INPUT ? BUFFER_INPUT : BUFFER_CONSTANT, &v->type, (int32_t)i);
+        at->buffer = units_add_buffer(u, v->kind == IR_INPUT ? BUFFER_INPUT : BUFFER_CONSTANT, &v->type, (int32_t)i);
         if (at->buffer < 0) return error_pending;
         if (v->kind == IR_CONSTANT) {
             o->constant_layout(v->held, &at->layout);
@@ -391,7 +378,7 @@ static kiln_status put_aside(struct units_maker *m, const struct type *t, struct
     struct layout l;
     int32_t in[1] = {*buffer};
     layout_contiguous(t, &l);
-    m->out[0] = add_buffer(m->u, BUFFER_VALUE, t, -1);
+    m->out[0] = units_add_buffer(m->u, BUFFER_VALUE, t, -1);
     if (m->out[0] < 0) return error_pending;
     struct view to = view_of(t, &l, SLOT_OUT);
     m->in = in;
@@ -555,6 +542,8 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
     TRY(units_join(u));
     compact(u);
     TRY(units_forward(u, o->in_place));
+    compact(u);
+    if (o->attends && o->caps->host && o->caps->own_products) TRY(units_attend(u, o->round_casts));
     compact(u);
     find_ordered(u);
     return KILN_OK;

@@ -76,9 +76,13 @@ struct units_options {
     // By value of the graph: whether memory of it that is written back may be seen through another input or constant.
     // NULL: any may.
     const bool *shared;
-    bool in_place; // what is written back part by part may be changed where it lies
+    bool in_place;    // what is written back part by part may be changed where it lies
+    bool attends;     // attention that is said by its parts may become a kernel of the host's
+    bool round_casts; // see struct program_options
 };
 kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o);
+// The number of a new buffer for a dense value of this type; -1 with the error set. `value`: of the graph; -1: none.
+int32_t units_add_buffer(struct units *u, enum buffer_kind kind, const struct type *t, int32_t value);
 // Hand-written kernels may read an operand behind one that they write; those that write may read it, too.
 static inline int unit_n_operands(const struct unit *u)
 {
@@ -112,6 +116,8 @@ kiln_status units_join(struct units *u);
 // units_forward.c: a chain of buffers, each a copy of the one before and a part that is written, becomes one; where it
 // begins and ends in the same given memory, that, if it may be changed in place. Leaves units without operands.
 kiln_status units_forward(struct units *u, bool in_place);
+// units_attend.c: the parts of attention become one unit. Leaves units without operands.
+kiln_status units_attend(struct units *u, bool round_casts);
 // The launch as it was lowered.
 static inline void unit_plain(const struct unit *u, struct launch *out)
 {

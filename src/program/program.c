@@ -231,6 +231,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
                                .constant_layout = constant_layout,
                                .numbers = m->o->numbers,
                                .in_place = m->o->in_place,
+                               .attends = !m->o->no_fusion,
                                .dense = m->o->dense};
     struct fuse_options fo = {.off = m->o->no_fusion,
                               .alone = debug_flag("fuse-all"),
@@ -239,6 +240,7 @@ static kiln_status build(struct program_maker *m, const struct layout *const *la
     bool compares;
     if (!compares_halves(&p->arena, before, &compares)) return error_pending;
     fo.round_casts |= compares;
+    uo.round_casts = fo.round_casts;
     uo.separate = find_separate(&p->arena, before, m->g);
     if (!uo.separate) return error_pending;
     if (m->o->aliases) {

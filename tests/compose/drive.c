@@ -61,6 +61,16 @@ static void drop(struct host *h, size_t n)
     for (size_t i = 0; i < n; i++) host_free(&h[i]);
 }
 
+// A software driver takes seconds to compile a kernel of products or attention, and most cases have many: of each kind
+// of trial one case in `n`, another one for each `kind`.
+static bool is_left_out(const struct op_case *c, uint32_t kind, uint32_t n)
+{
+    uint32_t hash = kind;
+    for (const char *p = c->op; *p; p++) hash = hash * 31 + (uint8_t)*p;
+    for (const char *p = c->note; *p; p++) hash = hash * 31 + (uint8_t)*p;
+    return suite.sparse && (hash * 2654435769u >> 16) % n;
+}
+
 // --- ways to call
 
 struct way {
@@ -272,7 +282,7 @@ static void gradients_in_captures(struct way *w, const struct drawn *d, kiln_ten
     w->between = false;
 }
 
-// A software driver takes long for derivatives of the second order, whose rules the CPU's run has tried.
+// The CPU's run has tried the rules.
 static void check_gradients(const struct op_case *c)
 {
     int order = suite.sparse ? 1 : c->order;
@@ -304,7 +314,8 @@ static const struct {
 void drive_case(const struct op_case *c)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
-        if (!(c->dtypes & dtypes[i].in)) continue;
+        bool main = dtypes[i].dtype == KILN_F32 || !is_float(dtypes[i].dtype) || !(c->dtypes & IN_F32);
+        if (!(c->dtypes & dtypes[i].in) || (!main && is_left_out(c, (uint32_t)i, 4))) continue;
         kiln_scope *scope = kiln_scope_begin();
         struct drawn d;
         draw(c, dtypes[i].dtype, &d);
@@ -315,5 +326,5 @@ void drive_case(const struct op_case *c)
         drop(d.host, d.n);
         kiln_scope_end(&scope);
     }
-    if (c->order) check_gradients(c);
+    if (c->order && !is_left_out(c, KILN_F64, 4)) check_gradients(c);
 }

@@ -162,9 +162,9 @@ void conform_conv2d(const char *op)
             if (dtype == KILN_F32 || !thinned(i + 2 * dtype, 5))
                 forward(op, &conv_cases[i], dtype, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS);
     for (int l = 1; l < LAYOUT_COUNT; l++) {
-        forward(op, &conv_cases[2], KILN_F32, (enum host_layout)l, LAYOUT_CONTIGUOUS);
-        forward(op, &conv_cases[3], KILN_F32, LAYOUT_CONTIGUOUS, (enum host_layout)l);
-        forward(op, &conv_cases[5], KILN_F32, (enum host_layout)l, (enum host_layout)l);
+        if (!thinned(l, 3)) forward(op, &conv_cases[2], KILN_F32, (enum host_layout)l, LAYOUT_CONTIGUOUS);
+        if (!thinned(l + 1, 3)) forward(op, &conv_cases[3], KILN_F32, LAYOUT_CONTIGUOUS, (enum host_layout)l);
+        if (!thinned(l + 2, 3)) forward(op, &conv_cases[5], KILN_F32, (enum host_layout)l, (enum host_layout)l);
     }
     squares(op);
     kiln_tensor *x = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(1, 3, 5, 5)),
@@ -197,8 +197,10 @@ static void conv_backward(const char *op, bool by_weight)
     for (int i = 0; i < SQUARE_CASES && !by_weight && !suite.sparse; i++)
         backward(op, &square_cases[i], KILN_F32, LAYOUT_CONTIGUOUS, LAYOUT_CONTIGUOUS, false);
     for (int l = 1; l < LAYOUT_COUNT; l++) {
-        backward(op, &conv_cases[2], KILN_F32, (enum host_layout)l, LAYOUT_CONTIGUOUS, by_weight);
-        backward(op, &conv_cases[3], KILN_F32, LAYOUT_CONTIGUOUS, (enum host_layout)l, by_weight);
+        if (!thinned(l + by_weight, 2))
+            backward(op, &conv_cases[2], KILN_F32, (enum host_layout)l, LAYOUT_CONTIGUOUS, by_weight);
+        if (!thinned(l + !by_weight, 2))
+            backward(op, &conv_cases[3], KILN_F32, LAYOUT_CONTIGUOUS, (enum host_layout)l, by_weight);
     }
 }
 

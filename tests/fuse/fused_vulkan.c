@@ -196,6 +196,26 @@ static void row_indices_and_row_inputs(void **state)
 
 // --- splits and totals
 
+// What stands at a place that one fold finds, then at one that the next one finds with it, all of one access by rows.
+static void places_of_several_stages(void **state)
+{
+    for (int64_t length = 6; length <= 70; length += 64) {
+        struct build b;
+        build_begin(&b, 1, 2, (const int64_t[]){9, length});
+        int x = load(&b, KILN_F32, 3);
+        int table = add_in(&b, KILN_F32, (const int64_t[]){length, 0});
+        b.elements[b.k.in[table].buffer] = 9 * length;
+        int first = expr1(&b, "rargmax(a)", x);
+        int y = dag_load(&b.dag, CLASS_F32, (uint16_t)table, first, -1);
+        int second = expr2(&b, "rargmin(abs(a - b))", x, y);
+        int z = dag_load(&b.dag, CLASS_F32, (uint16_t)table, second, -1);
+        store(&b, KILN_F32, 1, expr2(&b, "a + 2 * b", y, z));
+        finish(&b);
+        check(&b);
+        build_end(&b);
+    }
+}
+
 static void few_long_rows_are_split(void **state)
 {
     static const int64_t shapes[][2] = {{1, 300000}, {3, 65536}, {2, 100003}, {1, 9000}};
@@ -577,6 +597,7 @@ int main(int argc, char **argv)
         CASE(rows_in_halves),
         CASE(every_fold),
         CASE(row_indices_and_row_inputs),
+        CASE(places_of_several_stages),
         CASE(few_long_rows_are_split),
         CASE(element_outputs_beside_split_sums),
         CASE(totals_of_rows_and_points),

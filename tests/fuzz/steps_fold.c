@@ -339,13 +339,25 @@ static kiln_tensor *attention_mask(kiln_device *dev, kiln_dtype dtype, int64_t r
     return how == 3 ? kiln_cast(kiln_div(left, 4), dtype) : NULL;
 }
 
+// What kiln_sdpa gives, by the ops that it stands for; the number is on the way to the scores, or behind them.
+static kiln_tensor *attention_by_parts(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *mask, uint32_t how)
+{
+    double scale = 1 / sqrt((double)kiln_dim(q, -1));
+    if (how & 1) q = kiln_mul(q, scale);
+    kiln_tensor *scores = kiln_matmul(q, kiln_transpose(k, -2, -1));
+    if (!(how & 1)) scores = kiln_div(scores, 1 / scale);
+    if (mask && kiln_tensor_dtype(mask) == KILN_BOOL) scores = kiln_where(mask, scores, -INFINITY);
+    if (mask && kiln_tensor_dtype(mask) != KILN_BOOL) scores = kiln_add(scores, mask);
+    return kiln_matmul(kiln_softmax(scores, -1), v);
+}
+
 // Attention of 2 to 66 queries to as many keys, all of the element by numbers, upside down and the other way round; by
 // two heads of queries to one of keys as well.
 kiln_tensor *step_attention(struct operands *o)
 {
     static const char *const ways[] = {"", ", causal", ", some keys left out", ", a bias"};
     int64_t rows = 2 + choose(o, 65), width = kiln_numel(o->a), heads = 1 + choose(o, 2);
-    uint32_t how = choose(o, 4);
+    uint32_t how = choose(o, 4), parts = choose(o, 4);
     if (!is_float(o->a) || !width || width > 32 || heads * rows * width > LARGEST) return NULL;
     kiln_device *dev = kiln_tensor_device(o->a);
     kiln_dtype dtype = kiln_tensor_dtype(o->a);
@@ -354,7 +366,10 @@ kiln_tensor *step_attention(struct operands *o)
     kiln_tensor *k = with_noise(o->run, kiln_tanh(kiln_mul(kiln_reshape(o->a, KILN_SHAPE(1, 1, width)), column)));
     kiln_tensor *q = heads == 1 ? kiln_flip(k, KILN_AXES(1)) : kiln_concat((kiln_tensor *[]){k, kiln_neg(k)}, 2, 0);
     kiln_tensor *v = kiln_flip(k, KILN_AXES(2)), *mask = attention_mask(dev, dtype, rows, how);
-    say(o, "attention(%s by %d rows, %d heads%s)", o->na, (int)rows, (int)heads, ways[how]);
+    say(o, "attention(%s by %d rows, %d heads%s%s)", o->na, (int)rows, (int)heads, ways[how],
+        parts & 2 ? ", by its parts" : "");
+    if (how == 1 && parts & 2) mask = kiln_tril(kiln_ones(dev, KILN_BOOL, KILN_SHAPE(rows, rows)), 0);
+    if (parts & 2) return with_noise(o->run, attention_by_parts(q, k, v, mask, parts));
     return with_noise(o->run, kiln_sdpa(q, k, v, mask, KILN_ATTENTION(.causal = how == 1)));
 }
 

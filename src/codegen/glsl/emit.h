@@ -10,6 +10,7 @@ struct glsl_emitter {
     struct glsl_form form;
     struct glsl_layout layout;
     bool wide;
+    uint32_t row_places; // accesses, a bit each, whose places have names at the level of a row
     // By node:
     uint8_t *needed; // an output stands on it
     uint8_t *known;  // its name is in scope, outside of loops over elements

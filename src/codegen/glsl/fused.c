@@ -26,16 +26,16 @@
 static void add_values(struct glsl_emitter *e, const char *indent, enum fused_level level, int stage)
 {
     const struct fused_kernel *k = e->k;
-    bool placed[FUSED_MAX_IN] = {false};
+    uint32_t uniform_places = 0, *placed = level == LEVEL_ROW ? &e->row_places : &uniform_places;
     memset(e->want, 0, (size_t)k->dag.n_nodes);
     for (int i = 0; i < k->dag.n_nodes; i++) {
         const struct scalar_node *n = &k->dag.nodes[i];
         bool here = e->needed[i] && !e->known[i] && k->level[i] == level && k->stage[i] <= stage;
         if (level == LEVEL_ROW && stage < k->n_stages && !e->early[i]) here = false;
         e->want[i] = here && n->kind != SCALAR_CONST && n->kind != SCALAR_REDUCE;
-        if (!e->want[i] || n->kind != SCALAR_LOAD || placed[n->code]) continue;
+        if (!e->want[i] || n->kind != SCALAR_LOAD || *placed >> n->code & 1) continue;
         // Several loads may go through one access; at the level of a row its place may be there from an earlier stage.
-        placed[n->code] = true;
+        *placed |= 1u << n->code;
         str_addf(e->out, level == LEVEL_ROW ? "%sOFFSET o%d = b%d;\n" : "%sOFFSET o%d = OFFSET(0);\n", indent, n->code,
                  n->code);
     }

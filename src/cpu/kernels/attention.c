@@ -1,6 +1,9 @@
 // Products of tiles of attention, and where its operands lie.
 #include "cpu/kernels/attention.h"
 
+#include <float.h>
+#include <math.h>
+
 void CPU_FN(attention_start)(struct attention_work *a, const struct launch *l, int64_t block)
 {
     const int64_t *s = (const int64_t *)l->scalars;
@@ -49,6 +52,40 @@ struct gemm_matrix CPU_FN(attention_matrix)(const struct attention_work *a, int 
 int64_t CPU_FN(attention_seen)(const struct attention_work *a, int64_t query, int64_t key)
 {
     return a->causal ? query + a->keys - a->queries + 1 - key : INT32_MAX;
+}
+
+static bool all_finite(const struct attention_work *a, const struct gemm_matrix *m, int64_t rows)
+{
+    enum { PIECE = 256 };
+    union {
+        float f32[PIECE];
+        double f64[PIECE];
+    } x;
+    int64_t size_B = cpu_dtype_size_B[m->dtype];
+    int bad = 0;
+    for (int64_t r = 0; r < rows && !bad; r++)
+        for (int64_t c = 0; c < a->value_width; c += PIECE) {
+            int64_t n = least(a->value_width - c, PIECE);
+            CPU_FN(cpu_load)(m->dtype, a->cls, &x, m->at + (r * m->row + c * m->col) * size_B, n, m->col);
+            for (int64_t i = 0; i < n && a->cls == CLASS_F32; i++) bad |= !(fabsf(x.f32[i]) <= FLT_MAX);
+            for (int64_t i = 0; i < n && a->cls == CLASS_F64; i++) bad |= !(fabs(x.f64[i]) <= DBL_MAX);
+        }
+    return !bad;
+}
+
+int64_t CPU_FN(attention_reach)(const struct attention_work *a, int64_t batch, int64_t row, int64_t rows, int64_t key,
+                                int64_t keys)
+{
+    enum { V = 2, MASK = 3 };
+    int64_t reach = 0;
+    if (!a->masked) return keys;
+    struct gemm_matrix mask = CPU_FN(attention_matrix)(a, MASK, batch, row);
+    if (mask.dtype != KILN_BOOL || mask.col != 1) return keys;
+    for (int64_t r = 0; r < (mask.row ? rows : 1) && reach < keys; r++)
+        reach = attention_last_truth(mask.at + key + r * mask.row, keys, reach);
+    if (reach == keys) return keys;
+    struct gemm_matrix values = CPU_FN(attention_matrix)(a, V, batch, key + reach);
+    return all_finite(a, &values, keys - reach) ? reach : keys;
 }
 
 static int64_t spaced_row(const struct attention_work *a, int64_t columns)
@@ -108,7 +145,7 @@ static void multiply_rows(const struct attention_work *a, const struct attention
     if (p->add && from == to) return;
     t->k = parts(to, a->kind->depth) - from;
     t->a = p->a + r * p->row_B + from * p->step_B;
-    t->b = p->panels + column / a->kind->tiles.columns * panel_B(a, p->k) + from * t->b_step_B;
+    t->b = p->panels + column / a->kind->tiles.columns * panel_B(a, p->k + p->unused) + from * t->b_step_B;
     t->out = p->out + (r * p->ld + column) * a->real_B;
     t->next = t->b;
     a->kind->tile[rows - 1][t->columns > a->kind->lanes](t);

@@ -3,6 +3,8 @@
 #pragma once
 #include "cpu/kernels/gemm_kind.h"
 
+#include <string.h>
+
 enum {
     ATTENTION_KEYS = 256,  // of a tile; the positions of a panel of values fill two thirds of the first-level cache
     ATTENTION_ALIGN = 64,  // bytes
@@ -58,6 +60,24 @@ struct gemm_matrix CPU_FN(attention_matrix)(const struct attention_work *a, int 
 // How many keys of the tile from `key` on query `query` sees, each next query one more; below 1: none.
 int64_t CPU_FN(attention_seen)(const struct attention_work *a, int64_t query, int64_t key);
 
+// How many truths of a row there are up to the last one, or `least` where that are more.
+static inline int64_t attention_last_truth(const char *row, int64_t n, int64_t least)
+{
+    uint64_t word;
+    for (; n - least >= (int64_t)sizeof word; n -= (int64_t)sizeof word) {
+        memcpy(&word, row + n - sizeof word, sizeof word);
+        if (word) break;
+    }
+    while (n > least && !row[n - 1]) n--;
+    return n;
+}
+
+// Of the tile of `keys` keys from `key` on, and `rows` queries from `row` on: how many keys there are up to the last
+// one that counts. Those that a mask of truths hides from all of the queries have weight 0, and do not count where
+// values are finite.
+int64_t CPU_FN(attention_reach)(const struct attention_work *a, int64_t batch, int64_t row, int64_t rows, int64_t key,
+                                int64_t keys);
+
 // Rows that a register kernel reads: as they lie where they are of its dtype, else a copy in `room`.
 struct attention_rows {
     const char *at;
@@ -90,5 +110,6 @@ struct attention_product { // out = a b, or adds to it
     bool add;
     enum attention_cut cut;
     int64_t seen;
+    int64_t unused; // positions that panels have behind k
 };
 void CPU_FN(attention_multiply)(const struct attention_work *a, const struct attention_product *p);

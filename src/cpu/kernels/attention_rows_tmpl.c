@@ -36,6 +36,18 @@ static int64_t FN(seen)(const struct attention_tile *t, int64_t r)
     return n < 0 ? 0 : n < t->columns ? n : t->columns;
 }
 
+// Where a mask of truths hides nothing of a row but its end, the row is what stands before it. Else false.
+static bool FN(ends_early)(const struct attention_tile *t, int64_t r, int64_t *n)
+{
+    const struct gemm_matrix *m = &t->mask;
+    if (m->dtype != KILN_BOOL || m->col != 1) return false;
+    const char *row = m->at + r * m->row, *hidden = memchr(row, 0, (size_t)*n);
+    int64_t first = hidden ? hidden - row : *n;
+    if (attention_last_truth(row, *n, first) > first) return false;
+    *n = first;
+    return true;
+}
+
 // Brings the mask into a row of scores, which are scaled then. What is behind its end counts as not seen.
 static void FN(mask_row)(const struct attention_tile *t, int64_t r, int64_t n, REAL *s)
 {
@@ -50,11 +62,11 @@ static void FN(mask_row)(const struct attention_tile *t, int64_t r, int64_t n, R
 }
 
 // The row as exponents to base 2 but for the factor that it returns, whole vectors of them.
-static REAL FN(exponents)(const struct attention_tile *t, int64_t r, int64_t n, REAL *s)
+static REAL FN(exponents)(const struct attention_tile *t, int64_t r, int64_t n, bool masked, REAL *s)
 {
     const double log2e = 1.44269504088896340736;
-    bool scaled = t->mask.at || !(t->scale > 0);
-    if (t->mask.at)
+    bool scaled = masked || !(t->scale > 0);
+    if (masked)
         FN(mask_row)(t, r, n, s);
     else if (scaled)
         for (int64_t i = 0; i < n; i++) s[i] *= (REAL)t->scale;
@@ -75,7 +87,8 @@ static void FN(weigh)(const struct attention_tile *t, void *peaks, void *sums, v
     for (int64_t r = 0; r < t->rows; r++) {
         REAL *s = (REAL *)t->scores + r * t->ld;
         int64_t n = FN(seen)(t, r);
-        REAL factor = FN(exponents)(t, r, n, s);
+        bool masked = t->mask.at && !FN(ends_early)(t, r, &n);
+        REAL factor = FN(exponents)(t, r, n, masked, s);
         VECTOR most = ALL(-(REAL)INFINITY), total = ALL(0);
         for (int64_t i = 0; i < n; i += LANES) most = LARGER(FN(load)(s + i), most);
         REAL old = peak[r], new = FN(largest)(most) * factor;
@@ -116,7 +129,7 @@ static void FN(slopes)(const struct attention_tile *t, void *slopes, const void 
     for (int64_t r = 0; r < t->rows; r++) {
         REAL *s = (REAL *)t->scores + r * t->ld, *d = (REAL *)slopes + r * t->ld;
         int64_t n = FN(seen)(t, r);
-        REAL factor = FN(exponents)(t, r, n, s), base = peak[r] == -(REAL)INFINITY ? 0 : peak[r];
+        REAL factor = FN(exponents)(t, r, n, t->mask.at != NULL, s), base = peak[r] == -(REAL)INFINITY ? 0 : peak[r];
         VECTOR times = ALL(factor), less = ALL(-base), share = ALL(1 / sum[r]), of_all = ALL(delta[r]);
         VECTOR scale = ALL((REAL)t->scale);
         for (int64_t i = n; i % LANES; i++) d[i] = 0;

@@ -15,8 +15,10 @@ struct attention_forward {
     struct attention_work a;
     char *q, *k, *v, *scores, *out, *peak, *sum;
     int64_t ld_scores, ld_out;
-    int64_t kept;   // tiles of keys and values that have room in their packed form
-    int64_t packed; // of this batch, from the first on
+    int64_t k_B, v_B; // of a tile in its packed form
+    int64_t kept;     // tiles of keys and values that have room in their packed form
+    int64_t packed;   // of this batch, from the first on
+    bool begun;       // the block has taken a tile
 };
 
 static int64_t blocks_of(const struct attention_work *a)
@@ -40,12 +42,13 @@ static kiln_status find_room(struct attention_forward *f, int64_t blocks)
     f->ld_scores = parts(keys, wide) * wide + ATTENTION_SPARE_B / a->real_B;
     f->ld_out = parts(a->value_width, wide) * wide;
     int64_t line = ATTENTION_ALIGN / a->real_B, padded = parts(rows, line) * line;
-    int64_t k_B = CPU_FN(attention_panels_B)(a, a->width, keys),
-            v_B = CPU_FN(attention_panels_B)(a, keys, a->value_width), tiles = parts(a->keys, ATTENTION_KEYS);
-    f->kept = blocks > 1 && tiles * (k_B + v_B) <= KEPT_B ? tiles : 1;
+    int64_t tiles = parts(a->keys, ATTENTION_KEYS);
+    f->k_B = CPU_FN(attention_panels_B)(a, a->width, keys);
+    f->v_B = CPU_FN(attention_panels_B)(a, keys, a->value_width);
+    f->kept = blocks > 1 && tiles * (f->k_B + f->v_B) <= KEPT_B ? tiles : 1;
     const int64_t sizes_B[] = {CPU_FN(attention_rows_B)(a, rows, a->width),
-                               k_B * f->kept,
-                               v_B * f->kept,
+                               f->k_B * f->kept,
+                               f->v_B * f->kept,
                                rows * f->ld_scores * a->real_B,
                                rows * f->ld_out * a->real_B,
                                padded * a->real_B,
@@ -59,30 +62,30 @@ static kiln_status find_room(struct attention_forward *f, int64_t blocks)
     return KILN_OK;
 }
 
-static void pack_tile(struct attention_forward *f, int64_t batch, int64_t key, char *of_k, char *of_v)
+static void pack_tile(struct attention_forward *f, int64_t batch, int64_t key)
 {
     const struct attention_work *a = &f->a;
     int64_t keys = least(a->keys - key, ATTENTION_KEYS);
     struct gemm_matrix k = CPU_FN(attention_matrix)(a, K, batch, key), v = CPU_FN(attention_matrix)(a, V, batch, key);
     struct gemm_matrix across = {k.at, k.col, k.row, k.dtype};
-    CPU_FN(attention_pack)(a, &across, a->width, keys, of_k);
-    CPU_FN(attention_pack)(a, &v, keys, a->value_width, of_v);
-    f->packed = key / ATTENTION_KEYS + 1;
+    CPU_FN(attention_pack)(a, &across, a->width, keys, f->k + f->packed * f->k_B);
+    CPU_FN(attention_pack)(a, &v, keys, a->value_width, f->v + f->packed * f->v_B);
 }
 
+// `reach` of its keys count.
 static void take_tile(struct attention_forward *f, const struct attention_rows *q, int64_t batch, int64_t row,
-                      int64_t rows, int64_t key)
+                      int64_t rows, int64_t key, int64_t reach)
 {
     const struct attention_work *a = &f->a;
     int64_t keys = least(a->keys - key, ATTENTION_KEYS), seen = CPU_FN(attention_seen)(a, row, key);
     int64_t tile = f->kept > 1 ? key / ATTENTION_KEYS : 0;
-    char *of_k = f->k + tile * CPU_FN(attention_panels_B)(a, a->width, least(a->keys, ATTENTION_KEYS));
-    char *of_v = f->v + tile * CPU_FN(attention_panels_B)(a, least(a->keys, ATTENTION_KEYS), a->value_width);
-    if (f->kept == 1 || tile >= f->packed) pack_tile(f, batch, key, of_k, of_v);
-    bool cut = seen < keys;
+    const char *of_k = f->k + tile * f->k_B, *of_v = f->v + tile * f->v_B;
+    if (f->kept == 1) f->packed = 0;
+    for (; f->packed <= tile; f->packed++) pack_tile(f, batch, f->kept == 1 ? key : f->packed * ATTENTION_KEYS);
+    bool cut = seen < reach;
     CPU_FN(attention_multiply)
     (a, &(struct attention_product){.rows = rows,
-                                    .columns = keys,
+                                    .columns = reach,
                                     .k = a->width,
                                     .a = q->at,
                                     .row_B = q->row_B,
@@ -92,27 +95,29 @@ static void take_tile(struct attention_forward *f, const struct attention_rows *
                                     .ld = f->ld_scores,
                                     .cut = cut ? CUT_COLUMNS : CUT_NONE,
                                     .seen = seen});
-    struct attention_tile t = {rows, keys, f->ld_scores, seen, .scale = a->scale, .scores = f->scores};
+    struct attention_tile t = {rows, reach, f->ld_scores, seen, .scale = a->scale, .scores = f->scores};
     if (a->masked) {
         t.mask = CPU_FN(attention_matrix)(a, MASK, batch, row);
         t.mask.at += key * t.mask.col * cpu_dtype_size_B[t.mask.dtype];
     }
     a->rows->weigh(&t, f->peak, f->sum, f->out, f->ld_out, a->value_width);
     struct gemm_matrix pairs = {f->scores, f->ld_scores * 2, 1, KILN_BF16}; // over the front halves of their rows
-    if (a->kind->depth > 1) a->kind->store(f->scores, f->ld_scores, &pairs, rows, parts(keys, 2) * 2);
+    if (a->kind->depth > 1) a->kind->store(f->scores, f->ld_scores, &pairs, rows, parts(reach, 2) * 2);
     CPU_FN(attention_multiply)
     (a, &(struct attention_product){.rows = rows,
                                     .columns = a->value_width,
-                                    .k = keys,
+                                    .k = reach,
+                                    .unused = keys - reach,
                                     .a = f->scores,
                                     .row_B = f->ld_scores * a->real_B,
                                     .step_B = a->kind->unit_B,
                                     .panels = of_v,
                                     .out = f->out,
                                     .ld = f->ld_out,
-                                    .add = key > 0,
+                                    .add = f->begun,
                                     .cut = cut ? CUT_END : CUT_NONE,
                                     .seen = seen});
+    f->begun = true;
 }
 
 static void take_block(struct attention_forward *f, int64_t batch, int64_t row)
@@ -121,16 +126,19 @@ static void take_block(struct attention_forward *f, int64_t batch, int64_t row)
     int64_t rows = least(a->queries - row, a->block);
     struct gemm_matrix q = CPU_FN(attention_matrix)(a, Q, batch, row);
     struct attention_rows of_q = CPU_FN(attention_rows_of)(a, &q, rows, a->width, f->q);
-    if (a->keys == 0) {
-        memset(f->out, 0, (size_t)(rows * f->ld_out * a->real_B));
-        memset(f->sum, 0, (size_t)(rows * a->real_B));
-    }
     union scalar_value none = {.f64 = -INFINITY};
     if (a->cls == CLASS_F32) none.f32 = -INFINITY;
     CPU_FN(cpu_fill)(f->peak, (int)a->real_B, none.bits, rows);
     int64_t seen_by_last = CPU_FN(attention_seen)(a, row + rows - 1, 0);
-    for (int64_t key = 0; key < a->keys && key < seen_by_last; key += ATTENTION_KEYS)
-        take_tile(f, &of_q, batch, row, rows, key);
+    f->begun = false;
+    for (int64_t key = 0; key < a->keys && key < seen_by_last; key += ATTENTION_KEYS) {
+        int64_t reach = CPU_FN(attention_reach)(a, batch, row, rows, key, least(a->keys - key, ATTENTION_KEYS));
+        if (reach > 0) take_tile(f, &of_q, batch, row, rows, key, reach);
+    }
+    if (!f->begun) {
+        memset(f->out, 0, (size_t)(rows * f->ld_out * a->real_B));
+        memset(f->sum, 0, (size_t)(rows * a->real_B));
+    }
     a->rows->divide(f->out, f->ld_out, f->sum, rows, a->value_width);
     struct gemm_matrix y = CPU_FN(attention_matrix)(a, Y, batch, row);
     CPU_FN(cpu_store_tile)(y.at, y.dtype, y.row, y.col, f->out, f->ld_out, a->cls, rows, a->value_width);
