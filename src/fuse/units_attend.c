@@ -208,13 +208,25 @@ static void take_factor(struct attend *a, int operand)
         out->slot = from->slot;
         out->address += from->address - to->address;
     } else {
-        if (!is_dense_factor(a, operand) || !is_dense(by, by->n_in, by->l.rank)) return;
+        if (from->dtype != to->dtype || !is_dense_factor(a, operand) || !is_dense(by, by->n_in, by->l.rank)) return;
         *out = *from;
         a->turned[operand] = true;
     }
     a->scale *= factor;
     a->scaled[operand] = by;
     if (by - a->u->v.v < a->first) a->first = (int32_t)(by - a->u->v.v);
+}
+
+// The kernel takes matrices of floats, and writes what it does not read.
+static bool takes_operands(const struct attend *a)
+{
+    const struct launch_operand *v = &a->values->l.operands[1], *y = &a->values->l.operands[2];
+    const struct launch_operand *const read[] = {&a->q, &a->k, v};
+    for (size_t i = 0; i < COUNT_OF(read); i++) {
+        if (read[i]->flags & OPERAND_IMMEDIATE || dtype_kind_of[read[i]->dtype] != KIND_FLOAT) return false;
+        if (read[i]->slot == y->slot) return false;
+    }
+    return !a->masked || a->masked->l.operands[a->mask].slot != y->slot;
 }
 
 // Whether the last of the old units sees what the first one saw: what is written once was written before it was read.
@@ -398,7 +410,7 @@ static bool find(struct attend *a, int32_t values)
     a->first = (int32_t)(a->scores - a->u->v.v);
     take_factor(a, 0);
     take_factor(a, 1);
-    return find_batch(a) && stays(a);
+    return takes_operands(a) && find_batch(a) && stays(a);
 }
 
 static void drop(struct attend *a, const struct unit *u)

@@ -87,6 +87,18 @@ FN(of_itself)
     return kiln_error();
 }
 
+FN(integer_queries)
+{
+    kiln_tensor *q = kiln_cast(in[0], KILN_I32);
+    return of_scores(kiln_matmul(q, keys_of(in)), in, out);
+}
+
+FN(queries_of_one_number)
+{
+    kiln_tensor *q = kiln_full_like(in[0], 0.25);
+    return of_scores(kiln_matmul(q, keys_of(in)), in, out);
+}
+
 FN(then_more)
 {
     TRY_(scaled(user, in, n_in, out, n_out));
@@ -160,6 +172,8 @@ static const struct example examples[] = {
     {"no key is seen", masked, 4, 1, 1, {QKV(20, 600, 16, 16), {2, A(20, 600), ROW_HIDDEN}}},
     {"hidden by numbers", masked_by_numbers, 4, 1, 2, {QKV(20, 30, 8, 8), M(20, 30)}, 3},
     {"of itself", of_itself, 1, 1, 1, {{3, A(3, 40, 16)}}},
+    {"integers", integer_queries, 3, 1, 4, {QKV(20, 30, 3, 8)}},
+    {"one number", queries_of_one_number, 3, 1, 2, {QKV(20, 30, 8, 8)}},
     {"then more", then_more, 3, 1, 2, {QKV(33, 33, 16, 16)}},
     {"scaled behind the mask", scaled_behind_the_mask, 4, 1, 3, {QKV(20, 30, 8, 8), M(20, 30)}},
     {"hidden by a number", hidden_by_a_number, 4, 1, 3, {QKV(20, 30, 8, 8), {2, A(20, 30), RANDOM}}},
