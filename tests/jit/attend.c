@@ -259,7 +259,9 @@ static void check(struct fixture *f, const struct example *e, int which)
         ok(kiln_call(j, in, e->n_in, got, e->n_out));
         uint64_t took = launches_of(f) - before;
         uint64_t promised = which > 1 && e->of_halves ? e->of_halves : e->launches;
-        if (took != promised) fail_msg("%s, %s: %d launches, not %d", e->name, dtype, (int)took, (int)promised);
+        bool compiles = KILN_WITH_LLVM || promised == 1; // else what is beside attention are launches of their own
+        if (compiles && took != promised)
+            fail_msg("%s, %s: %d launches, not %d", e->name, dtype, (int)took, (int)promised);
         for (size_t i = 0; i < e->n_out; i++) compare(e->name, dtype, got[i], want[i], dtypes[which].by);
     }
     kiln_function_free(&j);
