@@ -543,8 +543,10 @@ kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct
     compact(u);
     TRY(units_forward(u, o->in_place));
     compact(u);
-    if (o->attends && o->caps->host && o->caps->own_products) TRY(units_attend(u, o->round_casts));
-    compact(u);
+    if (o->attends && o->caps->host && o->caps->own_products) {
+        TRY(units_attend(u, o->round_casts));
+        compact(u);
+    }
     find_ordered(u);
     return KILN_OK;
 }
