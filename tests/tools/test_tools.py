@@ -33,8 +33,12 @@ def run(*args, **env):
     return subprocess.run([PROGRAM, *args], env={**ENV, **env}, capture_output=True, text=True, timeout=280)
 
 
+# A folder with the library alone. One up from it, where the library looks as well, is a folder of the test's own.
 def lonely(folder):
-    shutil.copy(BUILD / SONAME, folder)
+    alone = pathlib.Path(folder, 'alone', 'lib')
+    alone.mkdir(parents=True)
+    shutil.copy(BUILD / SONAME, alone)
+    return str(alone)
 
 
 class Common(unittest.TestCase):
@@ -99,12 +103,12 @@ class Info(Common):
         if not LLVM:
             return
         with tempfile.TemporaryDirectory() as folder:
-            lonely(folder)
-            library = json.loads(self.good('--json', LD_LIBRARY_PATH=folder, KILN_LLVM=''))['library']
+            alone = lonely(folder)
+            library = json.loads(self.good('--json', LD_LIBRARY_PATH=alone, KILN_LLVM=''))['library']
             self.assertFalse(library['llvm module'])
             self.assertIn('libkiln-llvm.so', library['llvm module: why not'])
             self.assertNotIn('llvm module path', library)
-            cpu = self.good('--json', LD_LIBRARY_PATH=folder, KILN_LLVM=str(MODULE))
+            cpu = self.good('--json', LD_LIBRARY_PATH=alone, KILN_LLVM=str(MODULE))
             self.assertTrue(json.loads(cpu)['library']['llvm module'])
 
     # The one that is there is told, not a place behind it where there is none.
@@ -112,11 +116,11 @@ class Info(Common):
         if not LLVM:
             return
         with tempfile.TemporaryDirectory() as folder:
-            lonely(folder)
-            place = pathlib.Path(folder, f'kiln/{MAJOR}.{MINOR}')
+            alone = lonely(folder)
+            place = pathlib.Path(alone, f'kiln/{MAJOR}.{MINOR}')
             place.mkdir(parents=True)
             pathlib.Path(place, 'libkiln-llvm.so').write_text('no library')
-            library = json.loads(self.good('--json', LD_LIBRARY_PATH=folder, KILN_LLVM=''))['library']
+            library = json.loads(self.good('--json', LD_LIBRARY_PATH=alone, KILN_LLVM=''))['library']
             self.assertFalse(library['llvm module'])
             self.assertIn(f'{place}/libkiln-llvm.so: file too short', library['llvm module: why not'])
 
@@ -547,9 +551,9 @@ class Bench(Common):
     def test_one_warning_without_the_module(self):
         if not LLVM:
             return
-        lonely(self.folder.name)
+        alone = lonely(self.folder.name)
         done = run('--device', 'cpu', '--size', 'tiny', '--modes', 'jit', '--budget', '0.01', '--filter', '*norm*',
-                   LD_LIBRARY_PATH=self.folder.name, KILN_LLVM='')
+                   LD_LIBRARY_PATH=alone, KILN_LLVM='')
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertGreater(done.stdout.count('jit'), 1)
         warnings = re.findall('^kiln: (.*(?:llvm|not fused).*)', done.stderr, re.M)
