@@ -230,8 +230,9 @@ static void many_small_ones(void **state)
 // One to a few rows with columns that lie along k: packed where they are short, read as they lie where they are long.
 static void few_rows_and_columns(void **state)
 {
-    static const int64_t sizes[][3] = {{1, 128, 128}, {1, 31, 63}, {1, 33, 64}, {2, 5, 65}, {3, 127, 64},
-                                       {3, 3, 256},   {4, 64, 64}, {2, 1, 97},  {1, 4, 130}};
+    static const int64_t sizes[][3] = {{1, 128, 128}, {1, 31, 63},  {1, 33, 64},   {2, 5, 65},    {3, 127, 64},
+                                       {3, 3, 256},   {4, 64, 64},  {2, 1, 97},    {1, 4, 130},   {1, 7, 32},
+                                       {1, 34, 35},   {1, 9, 1023}, {1, 10, 1024}, {1, 11, 1025}, {1, 6, 1}};
     for (size_t s = 0; s < COUNT_OF(sizes); s++)
         for (size_t t = 0; t < COUNT_OF(dtypes); t++) {
             int layouts[] = {ROWS, COLUMNS, (int)(s + t) % 2};

@@ -6,7 +6,10 @@
 #if defined(__AVX2__)
 #include "cpu/kernels/gemm_few_vector.h"
 
-enum { AHEAD = 2048 }; // bytes that are asked of memory before they are needed
+enum {
+    AHEAD = 2048, // bytes that are asked of memory before they are needed
+    SHORT = 1024  // positions of a column up to which four are taken at once
+};
 
 #define TARGET
 #define SUM    float
@@ -14,6 +17,7 @@ enum { AHEAD = 2048 }; // bytes that are asked of memory before they are needed
 #define ZERO   few_zero
 #define MULADD few_muladd
 #define TOTAL  few_total
+#define TOTALS few_totals
 #define SPREAD few_spread
 #define STORE  few_store
 #define NAME   f32
@@ -60,11 +64,13 @@ enum { AHEAD = 2048 }; // bytes that are asked of memory before they are needed
 #undef ZERO
 #undef MULADD
 #undef TOTAL
+#undef TOTALS
 #define SUM    double
 #define VECTOR few_vector_f64
 #define ZERO   few_zero_f64
 #define MULADD few_muladd_f64
 #define TOTAL  few_total_f64
+#define TOTALS few_totals_f64
 #define SPREAD few_spread_f64
 #define STORE  few_store_f64
 #define NAME   f64

@@ -1,6 +1,7 @@
 // A few rows times columns that lie along k, as the weights of a layer do: each sum is gathered in vectors along k. In:
 // NAME, VECTOR, STEP (elements of a vector), X and W (what an element of a row and of a column is stored in), SUM,
-// ZERO, LOAD_X, LOAD_W (n elements at most, 0 behind them), MULADD, TOTAL; TARGET: attributes of functions.
+// ZERO, LOAD_X, LOAD_W (n elements at most, 0 behind them), MULADD, TOTAL, TOTALS (of four vectors); TARGET: attributes
+// of functions.
 //
 // One column by up to four rows at once, four vectors of k after each other: a large matrix is one stream through
 // memory and what is loaded of it serves all the rows, and 16 sums hide the latency of the multiply-adds.
@@ -37,6 +38,37 @@ JOIN(meet, NAME)(const X *x, int64_t ld_x, const W *w, int64_t k, SUM *out, int6
     for (int i = 0; i < rows; i++) out[i * ld_out] = TOTAL((s[i][0] + s[i][1]) + (s[i][2] + s[i][3]));
 }
 
+// One row by up to four short columns, whose totals are gathered together: those of one took as long as its products.
+TARGET static inline __attribute__((always_inline)) void JOIN(meet_short, NAME)(const X *x, const W *w, int64_t ld_w,
+                                                                                int64_t k, SUM *out, int64_t columns)
+{
+    VECTOR s[4][2];
+    const W *at[4];
+    int64_t q = 0;
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+        at[c] = w + (c < columns ? c : 0) * ld_w;
+        s[c][0] = s[c][1] = ZERO();
+    }
+    for (; q + 2 * STEP <= k; q += 2 * STEP) {
+        VECTOR z[2] = {LOAD_X(x + q, STEP), LOAD_X(x + q + STEP, STEP)};
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; c++) {
+            s[c][0] = MULADD(z[0], LOAD_W(at[c] + q, STEP), s[c][0]);
+            s[c][1] = MULADD(z[1], LOAD_W(at[c] + q + STEP, STEP), s[c][1]);
+            __builtin_prefetch((const char *)(at[c] + q) + AHEAD);
+        }
+    }
+    for (; q < k; q += STEP) {
+        VECTOR z = LOAD_X(x + q, k - q);
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; c++) s[c][0] = MULADD(z, LOAD_W(at[c] + q, k - q), s[c][0]);
+    }
+    SUM totals[4];
+    TOTALS(s[0][0] + s[0][1], s[1][0] + s[1][1], s[2][0] + s[2][1], s[3][0] + s[3][1], totals);
+    for (int64_t c = 0; c < 4 && c < columns; c++) out[c] = totals[c];
+}
+
 TARGET static inline __attribute__((always_inline)) void JOIN(meet_four, NAME)(const X *x, int64_t ld_x, const W *w,
                                                                                int64_t ld_w, int64_t k, SUM *out,
                                                                                int64_t ld_out, const int rows)
@@ -70,6 +102,8 @@ TARGET static void JOIN(few, NAME)(const void *x, int64_t ld_x, const void *w, i
                                    int64_t ld_out, int64_t rows, int64_t columns)
 {
     int64_t c = 0;
+    for (; rows == 1 && k <= SHORT && c < columns; c += 4)
+        JOIN(meet_short, NAME)(x, (const W *)w + c * ld_w, ld_w, k, (SUM *)out + c, columns - c);
     for (; rows > 2 && c + 4 <= columns; c += 4) {
         const W *four = (const W *)w + c * ld_w;
         int64_t i = 0;

@@ -67,6 +67,16 @@ FEW double few_total_f64(few_vector_f64 s)
     return _mm512_reduce_add_pd(s);
 }
 
+FEW __m256 few_half(few_vector s)
+{
+    return _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
+}
+
+FEW __m256d few_half_f64(few_vector_f64 s)
+{
+    return _mm256_add_pd(_mm512_castpd512_pd256(s), _mm512_extractf64x4_pd(s, 1));
+}
+
 FEW few_vector_f64 few_load_f64(const double *at, int64_t n)
 {
     return n >= 8 ? _mm512_loadu_pd(at) : _mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), at);
@@ -153,6 +163,16 @@ FEW double few_total_f64(few_vector_f64 s)
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
+FEW __m256 few_half(few_vector s)
+{
+    return s;
+}
+
+FEW __m256d few_half_f64(few_vector_f64 s)
+{
+    return s;
+}
+
 FEW few_vector_f64 few_load_f64(const double *at, int64_t n)
 {
     if (n >= 4) return _mm256_loadu_pd(at);
@@ -186,3 +206,19 @@ FEW void few_store_f64(double *at, few_vector_f64 v, int64_t n)
         memcpy(at, &v, (size_t)n * sizeof *at);
 }
 #endif
+
+// The totals of four vectors.
+FEW void few_totals(few_vector a, few_vector b, few_vector c, few_vector d, float *to)
+{
+    __m256 two = _mm256_hadd_ps(few_half(a), few_half(b)), more = _mm256_hadd_ps(few_half(c), few_half(d));
+    __m256 four = _mm256_hadd_ps(two, more);
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(four), _mm256_extractf128_ps(four, 1)));
+}
+
+FEW void few_totals_f64(few_vector_f64 a, few_vector_f64 b, few_vector_f64 c, few_vector_f64 d, double *to)
+{
+    __m256d two = _mm256_hadd_pd(few_half_f64(a), few_half_f64(b));
+    __m256d more = _mm256_hadd_pd(few_half_f64(c), few_half_f64(d));
+    _mm256_storeu_pd(to,
+                     _mm256_add_pd(_mm256_permute2f128_pd(two, more, 0x20), _mm256_permute2f128_pd(two, more, 0x31)));
+}

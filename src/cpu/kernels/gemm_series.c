@@ -25,9 +25,10 @@ struct series {
 // Packing columns for so few rows takes longer than to multiply them as they lie, where they are long enough for lanes.
 static bool reads_columns_once(const struct gemm *g)
 {
-    enum { FEW_ROWS = 3, LONG_COLUMNS = 64 };
+    enum { FEW_ROWS = 3, LONG_COLUMNS = 64, LONG_FOR_ONE = 32 };
     bool lies_in_columns = g->b.row == 1 && g->b.col != 1;
-    return g->m <= FEW_ROWS && g->k >= LONG_COLUMNS && lies_in_columns && CPU_FN(cpu_gemm_is_few)(g);
+    bool are_long = g->k >= (g->m == 1 ? LONG_FOR_ONE : LONG_COLUMNS);
+    return g->m <= FEW_ROWS && are_long && lies_in_columns && CPU_FN(cpu_gemm_is_few)(g);
 }
 
 bool CPU_FN(cpu_gemm_is_small)(const struct gemm *g)
