@@ -1,5 +1,5 @@
 // Products of a few rows with a matrix whose columns lie along k; see gemm_few_tmpl.c. The sums of an element are
-// gathered in lanes, in an order that depends on k and the dtypes alone.
+// gathered in lanes, in an order that follows from sizes and dtypes, never from threads.
 #include "cpu/kernels/gemm_kind.h"
 #include "cpu/parallel.h"
 
