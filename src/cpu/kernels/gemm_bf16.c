@@ -15,6 +15,7 @@
 #define ZERO                  _mm512_setzero_ps
 #define ALL(at)               _mm512_castsi512_ps(_mm512_set1_epi32(*(const unaligned *)(const void *)(at)))
 #define LOAD(at)              _mm512_loadu_ps(at)
+#define HOLD(v)               __asm__("" : "+v"(v))
 #define MULADD(x, y, s)       _mm512_dpbf16_ps(s, (__m512bh)(x), (__m512bh)(y))
 #define MASK                  __mmask16
 #define FIRST(n)              first_16(n)

@@ -15,6 +15,7 @@ enum { GEMM_K = 512, GEMM_M = 144 };
 #define ZERO                  _mm512_setzero_ps
 #define ALL(at)               _mm512_set1_ps(*(const float *)(const void *)(at))
 #define LOAD(at)              _mm512_loadu_ps(at)
+#define HOLD(v)               __asm__("" : "+v"(v))
 #define MULADD(x, y, s)       _mm512_fmadd_ps(x, y, s)
 #define MASK                  __mmask16
 #define FIRST(n)              first_16(n)
@@ -32,6 +33,7 @@ enum { GEMM_K = 256, GEMM_M = 96 };
 #define ZERO                  _mm256_setzero_ps
 #define ALL(at)               _mm256_broadcast_ss((const float *)(const void *)(at))
 #define LOAD(at)              _mm256_loadu_ps((const float *)(const void *)(at))
+#define HOLD(v)               __asm__("" : "+v"(v))
 #define MULADD(x, y, s)       _mm256_fmadd_ps(x, y, s)
 #define MASK                  __m256i
 #define FIRST(n)              first_8(n)

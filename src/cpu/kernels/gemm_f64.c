@@ -14,6 +14,7 @@ enum { GEMM_K = 512, GEMM_M = 96 };
 #define ZERO                  _mm512_setzero_pd
 #define ALL(at)               _mm512_set1_pd(*(const double *)(const void *)(at))
 #define LOAD(at)              _mm512_loadu_pd(at)
+#define HOLD(v)               __asm__("" : "+v"(v))
 #define MULADD(x, y, s)       _mm512_fmadd_pd(x, y, s)
 #define MASK                  __mmask8
 #define FIRST(n)              first_lanes(n)
@@ -36,6 +37,7 @@ enum { GEMM_K = 256, GEMM_M = 48 };
 #define ZERO                  _mm256_setzero_pd
 #define ALL(at)               _mm256_broadcast_sd((const double *)(const void *)(at))
 #define LOAD(at)              _mm256_loadu_pd((const double *)(const void *)(at))
+#define HOLD(v)               __asm__("" : "+v"(v))
 #define MULADD(x, y, s)       _mm256_fmadd_pd(x, y, s)
 #define MASK                  __m256i
 #define FIRST(n)              first_4(n)

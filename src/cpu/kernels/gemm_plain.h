@@ -10,8 +10,9 @@ typedef UNIT plain_vector __attribute__((vector_size(16)));
     {              \
         0          \
     }
-#define ALL(at)               ((plain_vector){0} + *(const UNIT *)(const void *)(at))
-#define LOAD(at)              load_first(LANES, at)
+#define ALL(at)  ((plain_vector){0} + *(const UNIT *)(const void *)(at))
+#define LOAD(at) load_first(LANES, at)
+#define HOLD(v)
 #define MULADD(x, y, s)       ((s) + (x) * (y))
 #define MASK                  int64_t
 #define FIRST(n)              ((n) < LANES ? (n) : LANES)
