@@ -22,14 +22,14 @@ INT sign_extend(const uint dtype, const UINT bits)
     return INT(bits);
 }
 
-// f16 to f32: normal numbers move the exponent from bias 15 to 127; a denormal's bits are placed below the exponent
-// of 2^-14, and that is subtracted again, exactly.
+// f16 to f32: normal numbers move the exponent from bias 15 to 127, what is none from 31 to 255; a denormal's bits are
+// placed below the exponent of 2^-14, and that is subtracted again, exactly.
 FLOAT f16_decode(const UINT h)
 {
     UINT rest = (h & 0x7fffu) << 13;
     precise FLOAT tiny = uintBitsToFloat(rest + (113u << 23)) - uintBitsToFloat(UINT(113u << 23));
-    UINT magnitude = mix(rest + (112u << 23), floatBitsToUint(tiny), LT(rest, UINT(1u << 23)));
-    magnitude = mix(magnitude, rest | 0x7f800000u, GE(rest, UINT(31u << 23)));
+    UINT magnitude = rest + mix(UINT(112u << 23), UINT(224u << 23), GE(rest, UINT(31u << 23)));
+    magnitude = mix(magnitude, floatBitsToUint(tiny), LT(rest, UINT(1u << 23)));
     return uintBitsToFloat((h & 0x8000u) << 16 | magnitude);
 }
 
@@ -41,7 +41,7 @@ UINT f16_encode(const FLOAT x)
     precise FLOAT shifted = uintBitsToFloat(magnitude) + 0.5;
     UINT result = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
     result = mix(result, floatBitsToUint(shifted) - (126u << 23), LT(magnitude, UINT(113u << 23)));
-    result = mix(result, UINT(0x7c00u), GE(magnitude, UINT(0x477ff000u)));
+    result = min(result, 0x7c00u);
     result = mix(result, 0x7e00u | ((magnitude >> 13) & 0x3ffu), GT(magnitude, UINT(0x7f800000u)));
     return (bits >> 16) & 0x8000u | result;
 }

@@ -143,8 +143,8 @@ float f16_decode(const uint h)
 {
     uint rest = (h & 0x7fffu) << 13;
     precise float tiny = uintBitsToFloat(rest + (113u << 23)) - uintBitsToFloat(113u << 23);
-    uint magnitude = rest < 1u << 23 ? floatBitsToUint(tiny) : rest + (112u << 23);
-    magnitude = rest >= 31u << 23 ? rest | 0x7f800000u : magnitude;
+    uint magnitude = rest + (rest >= 31u << 23 ? 224u << 23 : 112u << 23);
+    magnitude = rest < 1u << 23 ? floatBitsToUint(tiny) : magnitude;
     return uintBitsToFloat((h & 0x8000u) << 16 | magnitude);
 }
 uint f16_encode(const float x)
@@ -153,7 +153,7 @@ uint f16_encode(const float x)
     precise float shifted = uintBitsToFloat(magnitude) + 0.5;
     uint result = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
     result = magnitude < 113u << 23 ? floatBitsToUint(shifted) - (126u << 23) : result;
-    result = magnitude >= 0x477ff000u ? 0x7c00u : result;
+    result = min(result, 0x7c00u);
     result = magnitude > 0x7f800000u ? 0x7e00u | ((magnitude >> 13) & 0x3ffu) : result;
     return (bits >> 16) & 0x8000u | result;
 }
