@@ -8,6 +8,7 @@
 // Threads without a loop look for one for a bounded time, and then sleep until `bell` rings; so does a caller that
 // waits. On a busy machine a sleeping caller gives its processor to the thread that it waits for.
 #include "cpu/pool.h"
+#include "base/clock.h"
 #include "base/process.h"
 #include <linux/futex.h>
 #include <omp.h>
@@ -18,7 +19,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST_THREADS = 256, LINE_B = 64 };
@@ -56,13 +56,6 @@ static void futex_wake(atomic_uint *word, int n)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void pause_here(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -77,7 +70,7 @@ static bool looks_until(gate_test *is, unsigned seen)
     enum { LOOKS = 64 };
     int64_t spin_ns = atomic_load_explicit(&pool.spin_ns, memory_order_relaxed);
     if (!spin_ns) return is(atomic_load(&pool.gate), seen);
-    for (int64_t end = now_ns() + spin_ns; now_ns() < end;)
+    for (int64_t end = (int64_t)clock_now_ns() + spin_ns; (int64_t)clock_now_ns() < end;)
         for (int i = 0; i < LOOKS; i++) {
             if (is(atomic_load_explicit(&pool.gate, memory_order_acquire), seen)) return true;
             pause_here();

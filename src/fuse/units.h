@@ -110,6 +110,22 @@ static inline bool unit_gathers(const struct unit *u, int operand)
 {
     return u->n_parts > 0 || (operand == 0 && u->body && (u->body->places || u->body->check >= 0 || u->n_windows));
 }
+// The first n_dims dimensions of the launch, row-major, from the beginning of the operand's buffer.
+static inline bool unit_is_dense(const struct unit *u, int operand, int n_dims)
+{
+    const struct launch_operand *o = &u->l.operands[operand];
+    int64_t stride = 1;
+    if (o->flags & OPERAND_IMMEDIATE || o->address) return false;
+    for (int d = n_dims; d-- > 0; stride *= u->l.sizes[d])
+        if (u->l.sizes[d] != 1 && o->strides[d] != stride) return false;
+    return true;
+}
+static inline int64_t unit_points(const struct unit *u, int n_dims)
+{
+    int64_t n = 1;
+    for (int d = 0; d < n_dims; d++) n *= u->l.sizes[d];
+    return n;
+}
 // units_join.c: a buffer that is put together from pieces becomes the result of one unit. Leaves units without
 // operands.
 kiln_status units_join(struct units *u);

@@ -60,23 +60,6 @@ static const struct unit *maker_of(const struct attend *a, const struct launch_o
     return u->region ? NULL : u;
 }
 
-static bool is_dense(const struct unit *u, int operand, int n_dims)
-{
-    const struct launch_operand *o = &u->l.operands[operand];
-    int64_t stride = 1;
-    if (o->flags & OPERAND_IMMEDIATE || o->address) return false;
-    for (int d = n_dims; d-- > 0; stride *= u->l.sizes[d])
-        if (u->l.sizes[d] != 1 && o->strides[d] != stride) return false;
-    return true;
-}
-
-static int64_t count(const struct unit *u, int n_dims)
-{
-    int64_t n = 1;
-    for (int d = 0; d < n_dims; d++) n *= u->l.sizes[d];
-    return n;
-}
-
 // --- the parts ---
 
 static bool is_pointwise(const struct unit *u)
@@ -162,7 +145,7 @@ static bool find_scores(struct attend *a)
             a->masked = at;
             a->mask = mask;
         }
-        if (next < 0 || !is_dense(at, next, at->l.rank) || !is_dense(at, at->n_in, at->l.rank)) return false;
+        if (next < 0 || !unit_is_dense(at, next, at->l.rank) || !unit_is_dense(at, at->n_in, at->l.rank)) return false;
         a->scale *= factor;
         may_mask = false;
         at = maker_of(a, &at->l.operands[next]);
@@ -190,7 +173,7 @@ static bool is_dense_factor(const struct attend *a, int operand)
     }
     factor.l.sizes[rank - 2] = factor.l.sizes[rank - 1];
     o->strides[rank - 2] = o->strides[rank - 1];
-    return is_dense(&factor, operand, rank - 1);
+    return unit_is_dense(&factor, operand, rank - 1);
 }
 
 // A factor of the scores, before a number was multiplied into it.
@@ -208,7 +191,8 @@ static void take_factor(struct attend *a, int operand)
         out->slot = from->slot;
         out->address += from->address - to->address;
     } else {
-        if (from->dtype != to->dtype || !is_dense_factor(a, operand) || !is_dense(by, by->n_in, by->l.rank)) return;
+        if (from->dtype != to->dtype || !is_dense_factor(a, operand) || !unit_is_dense(by, by->n_in, by->l.rank))
+            return;
         *out = *from;
         a->turned[operand] = true;
     }
@@ -388,14 +372,14 @@ static bool fits(const struct attend *a)
     const struct launch *s = &a->scores->l, *r = &a->rows->l, *v = &a->values->l;
     int64_t queries = s->sizes[s->rank - 3], keys = s->sizes[s->rank - 2];
     if (queries == 1 || v->sizes[v->rank - 3] != queries || v->sizes[v->rank - 1] != keys) return false;
-    if (r->sizes[r->rank - 1] != keys || !is_dense(a->scores, 2, s->rank - 1)) return false;
+    if (r->sizes[r->rank - 1] != keys || !unit_is_dense(a->scores, 2, s->rank - 1)) return false;
     if (class_of(a->scores) != class_of(a->values) || class_of(a->rows) != class_of(a->values)) return false;
-    int64_t n = count(a->scores, s->rank - 1);
-    if (count(a->rows, r->rank) != n || count(a->values, v->rank - 2) * keys != n) return false;
+    int64_t n = unit_points(a->scores, s->rank - 1);
+    if (unit_points(a->rows, r->rank) != n || unit_points(a->values, v->rank - 2) * keys != n) return false;
     struct unit weights = *a->values; // without N, which they do not have
     weights.l.sizes[v->rank - 2] = keys;
     weights.l.operands[0].strides[v->rank - 2] = v->operands[0].strides[v->rank - 1];
-    return is_dense(&weights, 0, v->rank - 1);
+    return unit_is_dense(&weights, 0, v->rank - 1);
 }
 
 static bool find(struct attend *a, int32_t values)
@@ -404,7 +388,7 @@ static bool find(struct attend *a, int32_t values)
     if (!is_product(a->values) || class_of(a->values) > CLASS_F64) return false;
     a->rows = maker_of(a, &a->values->l.operands[0]);
     if (!a->rows || family_of(a->rows) != FAMILY_softmax || a->rows->l.n_reduce != 1) return false;
-    if (!is_dense(a->rows, 0, a->rows->l.rank) || !is_dense(a->rows, 1, a->rows->l.rank)) return false;
+    if (!unit_is_dense(a->rows, 0, a->rows->l.rank) || !unit_is_dense(a->rows, 1, a->rows->l.rank)) return false;
     a->scale = 1;
     if (!find_scores(a) || !fits(a)) return false;
     a->first = (int32_t)(a->scores - a->u->v.v);

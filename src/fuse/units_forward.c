@@ -31,15 +31,6 @@ static void find_uses(const struct units *u, struct use *uses)
     }
 }
 
-static bool is_dense(const struct unit *unit, int operand, int64_t numel)
-{
-    const struct launch_operand *o = &unit->l.operands[operand];
-    int64_t stride = 1;
-    for (int d = unit->l.rank; d-- > 0; stride *= unit->l.sizes[d])
-        if (unit->l.sizes[d] != 1 && o->strides[d] != stride) return false;
-    return o->address == 0 && stride == numel;
-}
-
 // It moves a whole buffer into another one.
 static bool moves_all(const struct units *u, const struct unit *unit)
 {
@@ -48,7 +39,8 @@ static bool moves_all(const struct units *u, const struct unit *unit)
     if ((in->flags & OPERAND_IMMEDIATE) || in->slot == out->slot) return false;
     const struct unit_buffer *a = &u->buffers.v[in->slot], *b = &u->buffers.v[out->slot];
     if (a->dtype != b->dtype || a->numel != b->numel) return false;
-    return is_dense(unit, 0, a->numel) && is_dense(unit, 1, a->numel);
+    bool whole = unit_points(unit, unit->l.rank) == a->numel;
+    return whole && unit_is_dense(unit, 0, unit->l.rank) && unit_is_dense(unit, 1, unit->l.rank);
 }
 
 // Nothing is lost where it is not fused with what reads it.

@@ -1,8 +1,8 @@
 // Captured functions on several threads: calls, captures, compilation in parallel and in the background, eviction,
 // explanations. Each thread checks the numbers that it gets. ThreadSanitizer runs the same program (tools/test).
+#include "../clock.h"
 #include "threads_fixture.h"
 #include <stdatomic.h>
-#include <time.h>
 #include <unistd.h>
 
 // --- one function, many callers ---
@@ -407,19 +407,12 @@ struct hot {
 
 enum { NEW_SEGMENTS = 8 };
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static const char *call_until_done(struct job *job)
 {
     struct hot *h = job->user;
     for (int i = 0; !atomic_load(&h->done); i++) {
         if (!call_branches(job->f, h->j, 3, i % 8)) return "a wrong branch";
-        double now = now_s(), gap = now - atomic_exchange(&h->last, now);
+        double now = clock_s(), gap = now - atomic_exchange(&h->last, now);
         if (gap > atomic_load(&h->longest)) atomic_store(&h->longest, gap);
     }
     return NULL;
@@ -432,10 +425,10 @@ static const char *compile_new_segments(struct job *job)
     for (int i = 0; i < NEW_SEGMENTS && !failure; i++) {
         int length = h->length++;
         kiln_function *j = kiln_jit(chain, &length, KILN_JIT(.capture = KILN_CAPTURE_AUTO));
-        double from = now_s();
+        double from = clock_s();
         atomic_store(&h->longest, 0);
         if (!j || !call_chain(job->f, j, length, i)) failure = "a wrong chain";
-        double to = now_s(), gap = fmax(atomic_load(&h->longest), to - fmax(from, atomic_load(&h->last)));
+        double to = clock_s(), gap = fmax(atomic_load(&h->longest), to - fmax(from, atomic_load(&h->last)));
         h->share = fmin(h->share, gap / (to - from));
         kiln_function_free(&j);
     }
@@ -454,7 +447,7 @@ static void others_go_on_while_one_compiles(void **state)
         struct job jobs[] = {{.f = f, .user = &h, .body = call_until_done},
                              {.f = f, .user = &h, .body = compile_new_segments}};
         atomic_store(&h.done, false);
-        atomic_store(&h.last, now_s());
+        atomic_store(&h.last, clock_s());
         run_together(jobs, 2);
     }
     if (computes() && fuses(f) && h.share > 0.3) fail_msg("no call ended for %.2f of a compilation", h.share);

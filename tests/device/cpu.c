@@ -3,33 +3,14 @@
 #include "base/float16.h"
 #include "cpu/blas.h"
 #include "cpu/parallel.h"
+#include "device/cpu_fixture.h"
 #include "device/device.h"
 #include "scalar/scalar.h"
-#include <kiln/kiln.h>
 
 #include <math.h>
 #include <omp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-static kiln_device *dev;
 static struct launch l;
-
-static int open_device(void **state)
-{
-    dev = kiln_device_open("cpu");
-    return dev ? 0 : -1;
-}
-
-static int close_device(void **state)
-{
-    kiln_device_close(&dev);
-    return 0;
-}
 
 static void start(const char *kernel, enum scalar_class cls, int rank, const int64_t *sizes, int n_reduce)
 {
@@ -567,9 +548,6 @@ int main(void)
         cmocka_unit_test(convolution_on_any_threads),
         cmocka_unit_test(null_device_checks),
     };
-    // An instruction set that the machine lacks: 77 tells the runner that the test was skipped.
-    kiln_device *probe = kiln_device_open("cpu");
-    if (!probe && getenv("KILN_CPU_ISA")) return 77;
-    kiln_device_close(&probe);
+    if (lacks_instructions()) return TEST_SKIPPED;
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

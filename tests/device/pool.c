@@ -1,5 +1,6 @@
 // The threads of the CPU device: each unit once, nobody waits for a thread that has not come, errors arrive, loops of
 // several threads and inside of loops, after a fork.
+#include "../clock.h"
 #include "cpu/parallel.h"
 #include <kiln/kiln.h>
 
@@ -11,7 +12,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -48,25 +48,18 @@ static void each_unit_once(void **state)
     }
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // A thread that is not the caller stands still within its first piece until all else is done.
 static kiln_status stand_still(void *user, int64_t begin, int64_t end)
 {
     int64_t piece = end - begin;
     if (pthread_equal(pthread_self(), caller)) {
         atomic_fetch_add(&finished, (int)piece);
-        for (double t = seconds() + 1; !atomic_load(&begun_elsewhere) && seconds() < t;) sched_yield();
+        for (double t = clock_s() + 1; !atomic_load(&begun_elsewhere) && clock_s() < t;) sched_yield();
         return KILN_OK;
     }
     atomic_store(&begun_elsewhere, 1);
-    for (double t = seconds() + 20; atomic_load(&finished) + piece < UNITS;) {
-        if (seconds() > t) return error_set(KILN_E_STATE, "%d of %d units were done", atomic_load(&finished), UNITS);
+    for (double t = clock_s() + 20; atomic_load(&finished) + piece < UNITS;) {
+        if (clock_s() > t) return error_set(KILN_E_STATE, "%d of %d units were done", atomic_load(&finished), UNITS);
         sched_yield();
     }
     *(bool *)user = true;

@@ -5,6 +5,7 @@
 //        durable kill FILE COUNT SEED     saves A and B by turns in processes that are killed at any moment
 //
 // KIND: checkpoint, safetensors, npy, npz.
+#include "../clock.h"
 #include "../guest/guest.h"
 
 #include <dirent.h>
@@ -97,13 +98,6 @@ static int which_is(const char *kind, const char *path)
 
 // --- killed
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double random_below(uint64_t *state, double limit)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -152,9 +146,9 @@ static void kill_savers(const char *path, int count, uint64_t seed)
 {
     kiln_checkpoint *c[] = {checkpoint(1), checkpoint(0)};
     int seen[2] = {0}, left = 0, status;
-    double start_s = now_s();
+    double start_s = clock_s();
     for (int i = 0; i < 4; i++) NEED(!kiln_checkpoint_save(c[i % 2], path));
-    double limit_s = now_s() - start_s;
+    double limit_s = clock_s() - start_s;
     NEED(which_checkpoint(path) == 0 && files_beside(path) == 0);
     for (int i = 0; i < count; i++) {
         pid_t child = start_saver(c, path);

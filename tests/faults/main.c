@@ -6,6 +6,7 @@
 // works. After both nothing is left that two runs without failures do not leave. A process is kept for B such pairs: in
 // the first of them everything happens for the first time. Compiled kernels are kept on disk for the next process where
 // it says --keep-cache. With --lasting what fails goes on failing to the end of the run.
+#include "../clock.h"
 #include "faults.h"
 
 #include <dirent.h>
@@ -23,7 +24,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { LIMIT_S = 30 };
@@ -269,18 +269,11 @@ static int run_child(const struct program *p, bool measures, long from)
     return 1;
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // The number of failures, -1: the device is not there.
 static int test(const struct program *p)
 {
     *shared = (struct shared){0};
-    double begin = now_s();
+    double begin = clock_s();
     int n_failures = 0, status = run_child(p, true, 0);
     if (status == 77) return -1;
     if (status) return 1;
@@ -290,7 +283,7 @@ static int test(const struct program *p)
         if (n > shared->count + 1000) break;
     }
     printf("%-12s %6ld operations, %5ld errors, %4ld runs right, %d failures, %.1f s\n", p->name, shared->count,
-           shared->n_errors, shared->n_right, n_failures, now_s() - begin);
+           shared->n_errors, shared->n_right, n_failures, clock_s() - begin);
     return n_failures;
 }
 

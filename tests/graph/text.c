@@ -1,4 +1,5 @@
 // The text form of graphs: golden files, printing and parsing back, texts that are wrong.
+#include "../clock.h"
 #include "graph_sample.h"
 
 static char *read_file(const char *name, size_t *size_B)
@@ -453,13 +454,6 @@ static void sizes_have_bounds(void **state)
     free(b.text);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double time_of_lines(int n)
 {
     struct growing b = {0};
@@ -470,11 +464,11 @@ static double time_of_lines(int n)
                  i / 2);
         grow(&b, line);
     }
-    double start = seconds();
+    double start = clock_s();
     struct kiln_graph *g = ir_parse(b.text, b.n, "long");
     if (!g) fail_msg("%s", kiln_error_message());
     char *text = sample_text(g, ir_graph_text);
-    double took = seconds() - start;
+    double took = clock_s() - start;
     assert_string_equal(text, b.text);
     ir_graph_destroy(&g);
     free(text);

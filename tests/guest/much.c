@@ -2,6 +2,7 @@
 // them; "tape": a million ops to differentiate; "shapes": a captured function of a hundred thousand shapes; for
 // patience: "elements": 2^32 of them; "wide-shapes": more and less than 2^32 of them in turns, captured; "soak": ten
 // minutes of everything.
+#include "../clock.h"
 #include "guest.h"
 
 #include <errno.h>
@@ -24,13 +25,6 @@ static uint64_t tensors(void)
     kiln_device_stats s = {.size = sizeof s};
     kiln_device_get_stats(dev, &s);
     return s.tensors;
-}
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 // --- signals
@@ -234,7 +228,7 @@ static void train_a_little(void)
 
 static void *soak_thread(void *end)
 {
-    for (int i = 0; now_s() < *(const double *)end; i++) {
+    for (int i = 0; clock_s() < *(const double *)end; i++) {
         work_anew(1 + i % 15);
         train_a_little();
         save_and_load();
@@ -245,17 +239,17 @@ static void *soak_thread(void *end)
 // Threads come and go, devices too.
 static void soak(double seconds)
 {
-    double begin = now_s(), end = begin + seconds;
+    double begin = clock_s(), end = begin + seconds;
     uint64_t warm_B = 0, before = tensors();
-    while (now_s() < end) {
+    while (clock_s() < end) {
         pthread_t threads[3];
-        double until = now_s() + 5;
+        double until = clock_s() + 5;
         kiln_device *own = kiln_device_open("cpu");
         for (int i = 0; i < 3; i++) NEED(!pthread_create(&threads[i], NULL, soak_thread, &until));
         for (int i = 0; i < 3; i++) NEED(!pthread_join(threads[i], NULL));
         kiln_device_close(&own);
         NEED(tensors() == before);
-        if (!warm_B && now_s() > begin + seconds / 5) warm_B = resident_B();
+        if (!warm_B && clock_s() > begin + seconds / 5) warm_B = resident_B();
         if (warm_B) NEED(resident_B() < warm_B + (48 << 20));
     }
     printf("resident %+lld KiB after the first fifth\n", ((long long)resident_B() - (long long)warm_B) / 1024);

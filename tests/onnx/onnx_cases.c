@@ -1,5 +1,6 @@
 // Running a model and comparing what it gives. Bounds are by dtype: integers and truths are exact, floats may be off by
 // what other orders of adding make of sums of some hundred elements.
+#include "../clock.h"
 #include "onnx_cases.h"
 #include "onnx/model.h"
 #include "onnx/wire.h"
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static double worst, seconds;
@@ -174,13 +174,6 @@ static kiln_status run_bound(void *user, kiln_tensor *const *in, size_t n_in, ki
     return onnx_run(b->m, all, b->n_in, out, n_out);
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 // The best of 20 calls, each read.
 static double time_calls(kiln_function *f, size_t n_in, const struct onnx_case *c)
 {
@@ -188,9 +181,9 @@ static double time_calls(kiln_function *f, size_t n_in, const struct onnx_case *
     for (int i = 0; i < 20; i++) {
         kiln_tensor *out[CASE_TENSORS_MAX];
         kiln_scope *scope = kiln_scope_begin();
-        double begin = now_s();
+        double begin = clock_s();
         if (!kiln_call(f, c->in, n_in, out, c->n_want)) free(read_elements(out[0]));
-        double took = now_s() - begin;
+        double took = clock_s() - begin;
         if (took < best) best = took;
         kiln_scope_end(&scope);
     }

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../clock.h"
 #include "peak.h"
 
 static kiln_device *dev;
@@ -173,13 +174,6 @@ static kiln_status negation(void *user, kiln_tensor *const *in, size_t n_in, kil
     return kiln_error();
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // The best of a few copies of 16 MB by the C library, on one thread.
 static double own_copy_rate(void)
 {
@@ -189,9 +183,9 @@ static double own_copy_rate(void)
     memset(a, 1, SIZE);
     memset(b, 2, SIZE);
     for (int i = 0; i < 10; i++) {
-        double t0 = seconds();
+        double t0 = clock_s();
         memcpy(a, b, SIZE);
-        best = fmin(best, seconds() - t0);
+        best = fmin(best, clock_s() - t0);
         assert_int_equal(*(volatile char *)(a + i), 2);
     }
     free(a);
@@ -245,9 +239,9 @@ static bool arithmetic_is_the_machines(void)
     double operations = peak_operations(&run), best = 1e9;
     if (operations == 0) return true;
     for (int i = 0; i < 40; i++) {
-        double t0 = seconds();
+        double t0 = clock_s();
         run();
-        best = fmin(best, seconds() - t0);
+        best = fmin(best, clock_s() - t0);
     }
     kiln_device_info info = {.size = sizeof info};
     kiln_device_get_info(dev, &info);
