@@ -15,7 +15,6 @@
 #define ADD_ONE           JOIN(add_one, NAME)
 #define ASK               JOIN(ask, NAME)
 #define ADD_UP            JOIN(add_up, NAME)
-#define ADD_UP_ASKING     JOIN(add_up_asking, NAME)
 #define ADD_UP_AS_IT_LIES JOIN(add_up_as_it_lies, NAME)
 #define FINISH            JOIN(finish, NAME)
 #define INLINE            static inline __attribute__((always_inline))
@@ -94,17 +93,6 @@ TARGET INLINE void ADD_UP(const struct gemm_tile *t, VECTOR s[12][2], const FORM
     }
 }
 
-TARGET INLINE void ADD_UP_ASKING(const struct gemm_tile *t, VECTOR s[12][2], FORM f)
-{
-    if (t->next_B) {
-        f.asks = true;
-        ADD_UP(t, s, f);
-    } else {
-        f.asks = false;
-        ADD_UP(t, s, f);
-    }
-}
-
 // Places that follow each other are known as this is compiled: of a packed panel, of rows along k, of rows side by
 // side.
 TARGET INLINE void ADD_UP_AS_IT_LIES(const struct gemm_tile *t, VECTOR s[12][2], const int rows, const int vectors)
@@ -115,14 +103,17 @@ TARGET INLINE void ADD_UP_AS_IT_LIES(const struct gemm_tile *t, VECTOR s[12][2],
     if (t->partial) {
         f.at_once = 1, f.partial = true, f.step_B = t->step_B, f.b_step_B = t->b_step_B;
         ADD_UP(t, s, f);
+    } else if (along && packed && !t->next_B) {
+        f.asks = false;
+        ADD_UP(t, s, f);
     } else if (along && packed) {
-        ADD_UP_ASKING(t, s, f);
+        ADD_UP(t, s, f);
     } else if (along) {
         f.b_step_B = t->b_step_B;
-        ADD_UP_ASKING(t, s, f);
+        ADD_UP(t, s, f);
     } else if (across && packed) {
         f.row_B = unit_B, f.step_B = t->step_B;
-        ADD_UP_ASKING(t, s, f);
+        ADD_UP(t, s, f);
     } else {
         f.at_once = 1, f.step_B = t->step_B, f.b_step_B = t->b_step_B;
         ADD_UP(t, s, f);
@@ -212,7 +203,6 @@ static gemm_tile_fn *const JOIN(TILE, spread)[] = {
 #undef ADD_ONE
 #undef ASK
 #undef ADD_UP
-#undef ADD_UP_ASKING
 #undef ADD_UP_AS_IT_LIES
 #undef FINISH
 #undef INLINE
