@@ -45,11 +45,13 @@ TARGET INLINE void ADD_ONE(VECTOR s[12][2], const char *const *a, const char *b,
     }
 }
 
-INLINE void ASK(const char *next, const FORM f)
+// A spread tile has no line to come.
+INLINE const char *ASK(const char *next, int64_t next_B, const FORM f)
 {
-    if (!f.asks) return;
+    if (!f.asks) return next;
     __builtin_prefetch(next, 0, 2);
     if (f.rows <= 4) __builtin_prefetch(next + 64, 0, 2);
+    return next + next_B;
 }
 
 // The sums of all positions. A core whose second thread is busy decodes half as many instructions, and then these set
@@ -69,11 +71,11 @@ TARGET INLINE void ADD_UP(const struct gemm_tile *t, VECTOR s[12][2], const FORM
     int64_t q = t->k;
     for (; f.at_once > 1 && q >= f.at_once; q -= f.at_once) {
 #pragma GCC unroll 4
-        for (int j = 0; j < f.at_once; j++, next += next_B) {
+        for (int j = 0; j < f.at_once; j++) {
             const char *now[4];
 #pragma GCC unroll 4
             for (int i = 0; i < f.rows; i += 3) now[i / 3] = a[i / 3] + j * f.step_B;
-            ASK(next, f);
+            next = ASK(next, next_B, f);
             ADD_ONE(s, now, f.spread ? b + at_B[j] : b + j * f.b_step_B, last, f);
         }
 #pragma GCC unroll 4
@@ -84,8 +86,8 @@ TARGET INLINE void ADD_UP(const struct gemm_tile *t, VECTOR s[12][2], const FORM
             b += f.at_once * f.b_step_B;
     }
 #pragma GCC unroll 1
-    for (; q > 0; q--, next += next_B) {
-        ASK(next, f);
+    for (; q > 0; q--) {
+        next = ASK(next, next_B, f);
         ADD_ONE(s, a, f.spread ? b + *at_B++ : b, last, f);
 #pragma GCC unroll 4
         for (int i = 0; i < f.rows; i += 3) a[i / 3] += f.step_B;
