@@ -180,10 +180,9 @@ void beside_free(struct report *r);
 // measure.c
 double now_ns(void);
 void measure_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode, struct row *out);
-// The captured time over the eager one, of the least times: those so far, and those of more runs of each in turns, for
-// a machine's speed changes between one run and the next.
-double measure_beside_eager(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode,
-                            double least, double eager_least);
+// Where a row took longer captured than the eager one, and does so too when both run in turns: fills in `slower`.
+void mark_slower(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode,
+                 const struct row *eager, struct row *r);
 
 // moved.c: the bytes that launches of a call read and write; NaN where no profile can be taken.
 double moved_by_call(struct state *s);

@@ -71,17 +71,6 @@ static bool show(const struct row *r)
     return !r->error[0];
 }
 
-// What a captured case may take beside an eager one.
-static const double allowed[MODE_COUNT] = {[MODE_JIT] = 1.03, [MODE_AUTO] = 1.10};
-
-static void mark_slower(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode m, struct row *r,
-                        const struct row *eager)
-{
-    if (r->error[0] || !(r->time_ns > allowed[m] * eager->time_ns)) return;
-    double ratio = measure_beside_eager(p, dev, c, m, r->min_ns, eager->min_ns);
-    if (ratio > allowed[m]) r->slower = ratio;
-}
-
 static bool run_case(const struct plan *p, kiln_device *dev, const struct bench_case *c, struct report *report)
 {
     bool ok = true;
@@ -95,7 +84,7 @@ static bool run_case(const struct plan *p, kiln_device *dev, const struct bench_
         else
             measure_case(p, dev, c, m, r);
         if (m == MODE_EAGER && !r->error[0]) eager = *r;
-        if (m != MODE_EAGER) mark_slower(p, dev, c, m, r, &eager);
+        if (m != MODE_EAGER) mark_slower(p, dev, c, m, &eager, r);
         ok &= show(r);
     }
     return ok;

@@ -115,12 +115,25 @@ static double least_ns(const struct plan *p, kiln_device *dev, const struct benc
     return r.min_ns;
 }
 
-double measure_beside_eager(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode,
-                            double least, double eager_least)
+// Of the least times: those so far, and those of more runs of each in turns, for a machine's speed changes between one
+// run and the next.
+static double beside_eager(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode,
+                           double least, double eager_least)
 {
     for (int i = 0; i < ROUNDS; i++) {
         eager_least = fmin(eager_least, least_ns(p, dev, c, MODE_EAGER));
         least = fmin(least, least_ns(p, dev, c, mode));
     }
     return least / eager_least;
+}
+
+// What a captured case may take beside an eager one.
+static const double allowed[MODE_COUNT] = {[MODE_JIT] = 1.03, [MODE_AUTO] = 1.10};
+
+void mark_slower(const struct plan *p, kiln_device *dev, const struct bench_case *c, enum mode mode,
+                 const struct row *eager, struct row *r)
+{
+    if (r->error[0] || !(r->time_ns > allowed[mode] * eager->time_ns)) return;
+    double ratio = beside_eager(p, dev, c, mode, r->min_ns, eager->min_ns);
+    if (ratio > allowed[mode]) r->slower = ratio;
 }

@@ -40,6 +40,7 @@ layout(constant_id = 16) const uint OPERAND_8 = 0;
 layout(constant_id = 17) const uint OPERAND_9 = 0;
 // No offset is negative, and in bytes all are below 2 GiB.
 layout(constant_id = 18) const bool NARROW = false;
+layout(constant_id = 20) const bool HALVES = false;   // instructions convert f16, to nearest and with denormals
 layout(constant_id = 32) const uint VARIANT_0 = 0;
 #ifdef MATRICES
 layout(constant_id = 33) const uint VARIANT_1 = 16;   // a size of a type: not 0
@@ -97,6 +98,15 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Memory32 { u
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Memory64 { uvec2 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Memory128 { uvec4 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Memory2x64 { u64vec2 v; };
+#ifdef MATRICES_BF16   // where the type of halves means something else
+bool is_converted(const uint dtype) { return false; }
+#define IF_CONVERTED(dtype, x)
+#else
+layout(buffer_reference, scalar, buffer_reference_align = 2) buffer MemoryHalf { float16_t v; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer MemoryHalf4 { f16vec4 v; };
+bool is_converted(const uint dtype) { return HALVES && dtype == DTYPE_F16; }
+#define IF_CONVERTED(dtype, x) if (is_converted(dtype)) { x; }
+#endif
 
 uint dtype_size_B(const uint dtype) { return is_wide(dtype) ? 8 : is_byte(dtype) ? 1 : is_half(dtype) ? 2 : 4; }
 // Two instructions, where one of 64-bit operands would take five.
@@ -112,9 +122,12 @@ uint64_t element_address(const uint dtype, const uint64_t base, const int64_t at
     return base + uint64_t(at * int64_t(dtype_size_B(dtype)));
 }
 
-// The bits of an element of at most 32 bits, zero-extended; of a 64-bit element; of four neighbours.
+// The bits of an element of at most 32 bits, zero-extended; of a 64-bit element; of four neighbours. Those of f32 where
+// access converts f16, see fetched_dtype().
+uint fetched_dtype(const uint dtype) { return is_converted(dtype) ? DTYPE_F32 : dtype; }
 uint fetch(const uint dtype, const uint64_t address)
 {
+    IF_CONVERTED(dtype, return floatBitsToUint(float(MemoryHalf(address).v)))
     if (is_byte(dtype)) return uint(Memory8(address).v);
     if (is_half(dtype)) return uint(Memory16(address).v);
     return Memory32(address).v;
@@ -122,6 +135,7 @@ uint fetch(const uint dtype, const uint64_t address)
 uint64_t fetch_wide(const uint64_t address) { return packUint2x32(Memory64(address).v); }
 uvec4 fetch4(const uint dtype, const uint64_t address)
 {
+    IF_CONVERTED(dtype, return floatBitsToUint(vec4(MemoryHalf4(address).v)))
     if (is_byte(dtype)) return (uvec4(Memory32(address).v) >> uvec4(0, 8, 16, 24)) & 255u;
     if (is_half(dtype)) {
         uvec2 pairs = Memory64(address).v;
@@ -131,6 +145,7 @@ uvec4 fetch4(const uint dtype, const uint64_t address)
 }
 void put(const uint dtype, const uint64_t address, const uint bits)
 {
+    IF_CONVERTED(dtype, MemoryHalf(address).v = float16_t(uintBitsToFloat(bits)); return)
     if (is_byte(dtype)) Memory8(address).v = uint8_t(bits);
     else if (is_half(dtype)) Memory16(address).v = uint16_t(bits);
     else Memory32(address).v = bits;
@@ -138,6 +153,7 @@ void put(const uint dtype, const uint64_t address, const uint bits)
 void put_wide(const uint64_t address, const uint64_t bits) { Memory64(address).v = unpackUint2x32(bits); }
 void put4(const uint dtype, const uint64_t address, uvec4 bits)
 {
+    IF_CONVERTED(dtype, MemoryHalf4(address).v = f16vec4(uintBitsToFloat(bits)); return)
     if (is_byte(dtype)) {
         bits &= 255u;
         Memory32(address).v = bits.x | bits.y << 8 | bits.z << 16 | bits.w << 24;
@@ -194,6 +210,21 @@ void put4_wide(const uint64_t address, const u64vec4 bits)
 #define NE notEqual
 #define NOT not
 #include "convert.glsl"
+
+// Four as they lie in memory.
+uvec2 f16_pairs(const vec4 x)
+{
+#if defined MATRICES && !defined MATRICES_BF16
+    if (HALVES) return uvec2(packFloat2x16(f16vec2(x.xy)), packFloat2x16(f16vec2(x.zw)));
+#endif
+    uvec4 h = f16_encode(x);
+    return uvec2(h.x | h.y << 16, h.z | h.w << 16);
+}
+uvec2 bf16_pairs(const vec4 x)
+{
+    uvec4 h = bf16_encode(x);
+    return uvec2(h.x | h.y << 16, h.z | h.w << 16);
+}
 
 // The bits of an immediate are a value of the class that loads it.
 float f32_of_immediate(const uint64_t bits) { return uintBitsToFloat(uint(bits)); }

@@ -102,7 +102,7 @@ void add_product(const bool is_a, const vec4 w[FOURS_EACH], const uint op, const
         gained = by;
     }
     [[unroll]] for (uint i = 0; i < OWN / 8; i++) {
-        uvec2 low = halves(w[2 * i] * by), high = halves(w[2 * i + 1] * by);
+        uvec2 low = f16_pairs(w[2 * i] * by), high = f16_pairs(w[2 * i + 1] * by);
         square[row * (W_PITCH / 2) + lane * (OWN / 8) + i] = uvec4(low, high);
     }
     fill_turned(op, b.s, c0, b.size, first, columns);

@@ -21,18 +21,13 @@ shared uvec2 tile[TILE_END];
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Halves { uvec2 v; };
 
-uvec2 halves(const vec4 v)
-{
-    return uvec2(f16_encode(v.x) | f16_encode(v.y) << 16, f16_encode(v.z) | f16_encode(v.w) << 16);
-}
-
 uvec2 halves_of(const uint op, const matrix s, const uint row, const uint rows, const uint column, const uint columns)
 {
     if (row >= rows) return uvec2(0);
     if (FOURS(op) && column + 4 <= columns) return Halves(find(op, s, row, column)).v;
     vec4 v = vec4(0);
     [[unroll]] for (uint j = 0; j < 4; j++) if (column + j < columns) v[j] = element(op, s, row, column + j);
-    return halves(v);
+    return f16_pairs(v);
 }
 
 void fill_rows(const uint op, const matrix s, const uint r0, const uint rows, const uint k0, const uint depth)

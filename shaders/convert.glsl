@@ -8,9 +8,9 @@
 //
 // Integers wrap where they are narrowed. Float to integer truncates, saturates at the storage's range, and NaN gives
 // 0. Float to a narrower float rounds to nearest, ties to even, with denormals. Anything to bool is `!= 0`. 16-bit
-// floats are handled as integers: no capability is asked for them, and no driver's rounding is trusted. f64 in memory
-// is known only to modules that use class f64; the host keeps f64 operands from the others. Choices by dtype are
-// constants of the pipeline; choices by value are mix().
+// floats are handled as integers: no capability is asked for them, and no driver's rounding is trusted; operand.glsl
+// leaves f16 to the device where that promises all this. f64 in memory is known only to modules that use class f64; the
+// host keeps f64 operands from the others. Choices by dtype are constants of the pipeline; choices by value are mix().
 
 BOOL is_nan(const FLOAT x) { return GT(floatBitsToUint(x) & 0x7fffffffu, UINT(0x7f800000u)); }
 

@@ -4,9 +4,10 @@
 // The including text defines N_LOCAL, the invocations of a workgroup; INDIRECT, when the argument block lies in memory
 // and the push constant holds its address; TABLE, for a table of blocks there; WIDE, when indices take 64 bits;
 // MEMORY_<dtype> for each storage dtype; TRIPS, when the kernel makes the trips of a loop, and TOGETHER, when all
-// points make each of them together; and WORKSPACE, when workgroups leave partial values to each other, with
-// AT_WORKSPACE, the word of its address. It gets arg(i), a word of the block; load_<dtype>, store_<dtype>, and load4_
-// and store4_ for four neighbours that are aligned. Values are of the dtype's own class.
+// points make each of them together; HALVES, where instructions convert f16; and WORKSPACE, when workgroups leave
+// partial values to each other, with AT_WORKSPACE, the word of its address. It gets arg(i), a word of the block;
+// load_<dtype>, store_<dtype>, and load4_ and store4_ for four neighbours that are aligned. Values are of the dtype's
+// own class.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
@@ -137,7 +138,7 @@ void store_halves(const uint64_t at, const uvec4 x)
 #define store_u16(at, x) store_half(at, uint(x))
 #define store4_u16(at, x) store_halves(at, uvec4(x))
 #endif
-// The conversions are those of convert.glsl, where they are explained: no driver's rounding is trusted.
+// The conversions are those of convert.glsl, where they are explained, but where the device is trusted: HALVES.
 #ifdef MEMORY_f16
 float f16_decode(const uint h)
 {
@@ -157,17 +158,31 @@ uint f16_encode(const float x)
     result = magnitude > 0x7f800000u ? 0x7e00u | ((magnitude >> 13) & 0x3ffu) : result;
     return (bits >> 16) & 0x8000u | result;
 }
+uvec2 f16_pairs(const vec4 x)
+{
+#if defined HALVES && defined MATRICES
+    return uvec2(packFloat2x16(f16vec2(x.xy)), packFloat2x16(f16vec2(x.zw)));
+#else
+    return uvec2(f16_encode(x.x) | f16_encode(x.y) << 16, f16_encode(x.z) | f16_encode(x.w) << 16);
+#endif
+}
+#ifdef HALVES
+layout(buffer_reference, scalar, buffer_reference_align = 2) BUFFER MemoryF16 { float16_t v; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) BUFFER MemoryF16x4 { f16vec4 v; };
+#define load_f16(at) float(MemoryF16(at).v)
+#define load4_f16(at) vec4(MemoryF16x4(at).v)
+#define store_f16(at, x) MemoryF16(at).v = float16_t(x)
+#define store4_f16(at, x) MemoryF16x4(at).v = f16vec4(x)
+#else
 #define load_f16(at) f16_decode(uint(Memory16(at).v))
-#define store_f16(at, x) store_half(at, f16_encode(x))
 vec4 load4_f16(const uint64_t at)
 {
     uvec4 h = halves_at(at);
     return vec4(f16_decode(h.x), f16_decode(h.y), f16_decode(h.z), f16_decode(h.w));
 }
-void store4_f16(const uint64_t at, const vec4 x)
-{
-    store_halves(at, uvec4(f16_encode(x.x), f16_encode(x.y), f16_encode(x.z), f16_encode(x.w)));
-}
+#define store_f16(at, x) store_half(at, f16_encode(x))
+#define store4_f16(at, x) Memory16x4(at).v = f16_pairs(x)
+#endif
 #endif
 #ifdef MEMORY_bf16
 uint bf16_encode(const float x)
@@ -178,10 +193,11 @@ uint bf16_encode(const float x)
 #define load_bf16(at) uintBitsToFloat(uint(Memory16(at).v) << 16)
 #define load4_bf16(at) uintBitsToFloat(halves_at(at) << 16)
 #define store_bf16(at, x) store_half(at, bf16_encode(x))
-void store4_bf16(const uint64_t at, const vec4 x)
+uvec2 bf16_pairs(const vec4 x)
 {
-    store_halves(at, uvec4(bf16_encode(x.x), bf16_encode(x.y), bf16_encode(x.z), bf16_encode(x.w)));
+    return uvec2(bf16_encode(x.x) | bf16_encode(x.y) << 16, bf16_encode(x.z) | bf16_encode(x.w) << 16);
 }
+#define store4_bf16(at, x) Memory16x4(at).v = bf16_pairs(x)
 #endif
 
 #ifdef MEMORY_f32

@@ -13,7 +13,7 @@ VALUE JOIN(load_as_, CLASS)(const uint operand, const uint64_t base, const int64
     uint dtype = operand & 255;
     uint64_t address = element_address(dtype, base, at);
     if (is_wide(dtype)) return FROM_WIDE(dtype, fetch_wide(address));
-    return FROM_BITS(dtype, fetch(dtype, address));
+    return FROM_BITS(fetched_dtype(dtype), fetch(dtype, address));
 }
 
 VALUE4 JOIN(load4_as_, CLASS)(const uint operand, const uint64_t base, const int64_t at)
@@ -22,7 +22,7 @@ VALUE4 JOIN(load4_as_, CLASS)(const uint operand, const uint64_t base, const int
     uint dtype = operand & 255;
     uint64_t address = element_address(dtype, base, at);
     if (is_wide(dtype)) return FROM_WIDE(dtype, fetch4_wide(address));
-    return FROM_BITS(dtype, fetch4(dtype, address));
+    return FROM_BITS(fetched_dtype(dtype), fetch4(dtype, address));
 }
 
 void JOIN(store_as_, CLASS)(const uint operand, const uint64_t base, const int64_t at, const VALUE x)
@@ -30,7 +30,7 @@ void JOIN(store_as_, CLASS)(const uint operand, const uint64_t base, const int64
     uint dtype = operand & 255;
     uint64_t address = element_address(dtype, base, at);
     if (is_wide(dtype)) put_wide(address, TO_WIDE(dtype, x));
-    else put(dtype, address, TO_BITS(dtype, x));
+    else put(dtype, address, TO_BITS(fetched_dtype(dtype), x));
 }
 
 void JOIN(store4_as_, CLASS)(const uint operand, const uint64_t base, const int64_t at, const VALUE4 x)
@@ -38,7 +38,7 @@ void JOIN(store4_as_, CLASS)(const uint operand, const uint64_t base, const int6
     uint dtype = operand & 255;
     uint64_t address = element_address(dtype, base, at);
     if (is_wide(dtype)) put4_wide(address, TO_WIDE(dtype, x));
-    else put4(dtype, address, TO_BITS(dtype, x));
+    else put4(dtype, address, TO_BITS(fetched_dtype(dtype), x));
 }
 
 #undef FROM_BITS

@@ -26,14 +26,10 @@ const uint SIDE_M = TILE / (4 * Q_M), SIDE_N = TILE / (4 * Q_N);   // SIDE_M * S
 const uint DEPTH = 32;
 #define FETCHED uvec2
 #ifdef MATRICES_BF16
-#define half_bits bf16_encode
+#define fetched(v) bf16_pairs(v)
 #else
-#define half_bits f16_encode
+#define fetched(v) f16_pairs(v)
 #endif
-uvec2 fetched(const vec4 v)
-{
-    return uvec2(half_bits(v.x) | half_bits(v.y) << 16, half_bits(v.z) | half_bits(v.w) << 16);
-}
 #else
 const uint DEPTH = 16;
 #define FETCHED QUAD

@@ -52,9 +52,23 @@ static bool show(const struct target_request *r, const char *name, const uint32_
     return true;
 }
 
+// As a device gives a module of ours to its driver.
+static bool show_ours(const struct target_request *r, const char *name, const uint32_t *words, size_t n_words,
+                      const struct gpu_constant *constants, size_t n_constants)
+{
+    size_t n_ready = 0;
+    uint32_t *ready = kiln_spirv_with_modes(words, n_words, &n_ready);
+    bool ok = ready && show(r, name, ready, n_ready, constants, n_constants);
+    free(ready);
+    return ok;
+}
+
 bool target_show_words(const struct target_request *r, const char *name, const uint32_t *words, size_t n_words)
 {
-    return show(r, name, words, n_words, r->constants, r->n_constants);
+    bool ok = show_ours(r, name, words, n_words, r->constants, r->n_constants);
+    if (kiln_error()) fprintf(stderr, "kiln-shader-dump: %s: %s\n", name, kiln_error_message());
+    kiln_error_clear();
+    return ok;
 }
 
 // --- kernels of the catalogue
@@ -73,6 +87,7 @@ enum {
     ROW_PHASE = 7,
     NARROW = 18,
     EACH = 19,
+    HALVES = 20,
     FIRST_OPERAND = 8,
     FIRST_VARIANT = 32
 };
@@ -177,6 +192,7 @@ static void set_form(struct constants *c, const kiln_kernel_info *k, bool packed
     set(c, RANK, pointwise ? 1 : row ? 2 : 3);
     set(c, N_REDUCE, row);
     set(c, INDIRECT, 0);
+    set(c, HALVES, 1);
     set(c, NARROW, pointwise || row);
     if (pointwise || row)
         set(c, EACH, (row && k->inputs) || (pointwise && strcmp(k->dtype, "f64") && strcmp(k->dtype, "i64")) ? 4 : 1);
@@ -224,7 +240,7 @@ bool target_show_kernel(const struct target_request *r, size_t kernel, const cha
     }
     size_t n_words = 0;
     uint32_t *words = kiln_error() ? NULL : kiln_kernel_specialise(kernel, ids, values, c.n, &n_words);
-    bool ok = words && show(r, name, words, n_words, c.v, c.n);
+    bool ok = words && show_ours(r, name, words, n_words, c.v, c.n);
     free(words);
     if (kiln_error()) fprintf(stderr, "kiln-shader-dump: %s: %s\n", name, kiln_error_message());
     kiln_error_clear();
@@ -257,7 +273,7 @@ bool target_show_module(const struct target_request *r, const char *name, const 
 {
     size_t n_words;
     uint32_t *words = read_module(path, &n_words);
-    bool ok = words && target_show_words(r, name, words, n_words);
+    bool ok = words && show(r, name, words, n_words, r->constants, r->n_constants);
     free(words);
     return ok;
 }

@@ -61,6 +61,12 @@ KILN_API char *kiln_kernel_disassemble(size_t kernel);
 KILN_API uint32_t *kiln_kernel_specialise(size_t kernel, const uint32_t *ids, const uint32_t *values, size_t n_values,
                                           size_t *n_words);
 
+/// A module, of a kernel or of a graph's kernel, as a Vulkan device gives it to a driver that offers all modes of
+/// floats: with those that keep zeros' signs, infinities and NaN and, where it converts f16, denormals and rounding to
+/// nearest. Words that the caller frees with free(). Errors: KILN_E_ARGUMENT where it is no SPIR-V module,
+/// KILN_E_UNSUPPORTED in a build without Vulkan.
+KILN_API uint32_t *kiln_spirv_with_modes(const uint32_t *words, size_t n_words, size_t *n_out);
+
 /// One pass over graphs, in the order in which compilation runs them. Strings are static.
 typedef struct kiln_pass_info {
     size_t size KILN_0;      ///< set to sizeof(kiln_pass_info) by the caller

@@ -20,6 +20,14 @@ bool composite_takes_ints(const struct composite *c, const char *argument, size_
 bool composite_takes_text(const struct composite *c, const char *argument, const char *text);
 // The place for a list of results, which it clears.
 bool composite_has_room(const struct composite *c, const char *argument, kiln_tensor **out, size_t n);
+// `made`, in place of a tensor that nothing else needs: its memory is there again for what follows, where a scope would
+// hold it to the end.
+static inline kiln_tensor *composite_instead_of(kiln_tensor *used, kiln_tensor *made)
+{
+    kiln_free(&used);
+    return made;
+}
+
 // Hands the results to the caller, or NULL with the error, which begins with the name.
 void composite_end(struct composite *c, kiln_tensor **results, size_t n);
 

@@ -170,14 +170,34 @@ static kiln_tensor *places_by_edges(kiln_tensor *x, kiln_tensor *edges, int64_t 
     return kiln_where(at_end, last, place);
 }
 
-static kiln_tensor *in_bins(kiln_tensor *x, kiln_tensor *edges, const kiln_histogram_opts *o)
+static kiln_tensor *counts_of(kiln_tensor *x, kiln_tensor *edges, const kiln_histogram_opts *o, kiln_tensor *weights)
 {
     int64_t bins = kiln_numel(edges) - 1;
     kiln_dtype dtype = kiln_tensor_dtype(x);
     bool by_division = kiln_is_capturing() && !o->edges && (dtype == KILN_F32 || dtype == KILN_F64) &&
                        division_is_near(dtype, o->lo, o->hi, bins);
     kiln_tensor *places = by_division ? places_by_division(x, o->lo, o->hi, bins) : places_by_edges(x, edges, bins);
-    return along_part(counted(places, bins + 1, o->weights ? as_line(o->weights) : NULL), 0, 0, bins);
+    return along_part(counted(places, bins + 1, weights), 0, 0, bins);
+}
+
+// In eager mode part by part: the places of all, and what they are made of, take nine times the memory of x.
+static kiln_tensor *in_bins(kiln_tensor *x, kiln_tensor *edges, const kiln_histogram_opts *o)
+{
+    enum { TOGETHER = 1 << 18 };
+    kiln_tensor *weights = o->weights ? as_line(o->weights) : NULL, *sum = NULL;
+    int64_t n = kiln_numel(x), together = kiln_is_capturing() || n < TOGETHER ? n : TOGETHER;
+    if (n == together) return counts_of(x, edges, o, weights);
+    for (int64_t at = 0; at < n && !error_pending; at += together) {
+        kiln_scope *scope = kiln_scope_begin();
+        int64_t length = n - at < together ? n - at : together;
+        kiln_tensor *more = weights ? along_part(weights, 0, at, length) : NULL;
+        kiln_tensor *counts = counts_of(along_part(x, 0, at, length), edges, o, more);
+        if (sum) counts = kiln_add(sum, counts);
+        if (counts) kiln_keep(counts);
+        kiln_scope_end(&scope);
+        sum = counts;
+    }
+    return sum;
 }
 
 static bool bins_fit(int64_t bins)

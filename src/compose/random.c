@@ -17,12 +17,16 @@ kiln_tensor *random_open(kiln_device *dev, kiln_dtype wide, size_t rank, const i
 
 kiln_tensor *random_exponential(kiln_device *dev, kiln_dtype wide, size_t rank, const int64_t *dims)
 {
-    return kiln_neg(kiln_log(random_open(dev, wide, rank, dims)));
+    kiln_tensor *t = random_open(dev, wide, rank, dims);
+    t = composite_instead_of(t, kiln_log(t));
+    return composite_instead_of(t, kiln_neg(t));
 }
 
 kiln_tensor *random_gumbel(kiln_device *dev, kiln_dtype wide, size_t rank, const int64_t *dims)
 {
-    return kiln_neg(kiln_log(random_exponential(dev, wide, rank, dims)));
+    kiln_tensor *t = random_exponential(dev, wide, rank, dims);
+    t = composite_instead_of(t, kiln_log(t));
+    return composite_instead_of(t, kiln_neg(t));
 }
 
 static bool floats(kiln_dtype dtype)

@@ -48,8 +48,9 @@ static kiln_tensor *inverted(kiln_tensor *weights, int64_t n)
 
 static kiln_tensor *noisy(kiln_tensor *logits)
 {
-    return kiln_add(logits, random_gumbel(kiln_tensor_device(logits), kiln_tensor_dtype(logits), kiln_rank(logits),
-                                          kiln_dims(logits)));
+    kiln_tensor *noise =
+        random_gumbel(kiln_tensor_device(logits), kiln_tensor_dtype(logits), kiln_rank(logits), kiln_dims(logits));
+    return composite_instead_of(noise, kiln_add(logits, noise));
 }
 
 // [..., n] to [samples, ...]

@@ -38,8 +38,12 @@ static kiln_status make_table(void)
     TRY(cpu_isa_choose(&isa));
     struct cpu_kernel *kernels = calloc((size_t)kernel_count + 1, sizeof *kernels);
     if (!kernels) return error_set(KILN_E_MEMORY, "device_open: out of memory for the table of kernels");
+    for (int i = 0; i < cpu_n_generated; i++) {
+        struct cpu_kernel *k = &kernels[cpu_generated[i].id];
+        *k = cpu_generated[i];
+        k->fn = isa->functions[i];
+    }
     for (int i = 0; i < kernel_count; i++) {
-        if (i < *isa->n_kernels) kernels[i] = isa->kernels[i];
         if (kernel_catalogue[i].kind != KERNEL_CUSTOM) continue;
         kernels[i].custom = find_custom(isa, kernel_catalogue[i].name);
         if (kernels[i].custom) kernels[i].form = CPU_CUSTOM;
@@ -47,6 +51,11 @@ static kiln_status make_table(void)
     code.isa = isa;
     code.kernels = kernels;
     return KILN_OK;
+}
+
+const struct cpu_kernel *cpu_kernel_of(kernel_id id)
+{
+    return &code.kernels[id];
 }
 
 static void processor_name(char *out, size_t size_B)

@@ -42,7 +42,7 @@ kiln_status cpu_user_launch(const struct cpu_isa *isa, const struct launch *l)
 {
     const struct user_kernel *u = user_kernel(l->kernel);
     const struct kernel_info *info = &u->info;
-    struct cpu_kernel k = {.form = CPU_POINTWISE, .n_in = (uint8_t)(info->n_operands - 1), .pointwise = run_block};
+    struct cpu_kernel k = {.form = CPU_POINTWISE, .n_in = (uint8_t)(info->n_operands - 1), .fn.pointwise = run_block};
     for (int i = 0; i < k.n_in; i++) k.in_cls[i] = info->in_cls[i];
     k.out_cls = info->in_cls[k.n_in];
     k.cost = (uint16_t)(u->dag->n_nodes < 1000 ? 4 * u->dag->n_nodes : 4000);

@@ -1,6 +1,7 @@
 // The CPU: instruction set, BLAS, threads.
 #include "codegen/llvm/llvm.h"
 #include "cpu/blas.h"
+#include "cpu/amx.h"
 #include "cpu/isa.h"
 #include "cpu/parallel.h"
 #include "debug/facts.h"
@@ -60,6 +61,7 @@ static void facts_fast_paths(struct facts *f, const struct cpu_isa *isa)
     }
     const struct cpu_blas *blas = cpu_blas();
     fact_bool(f, "matrix products by BLAS", blas->found, "no BLAS library in use; built-in loops");
+    fact_bool(f, "bf16 products by AMX", !cpu_amx_missing(), cpu_amx_missing());
     fact_bool(f, "one pool of threads", blas->one_pool,
               blas->found ? "the library has threads of its own: it gets one, and products are split here"
                           : "no BLAS library");

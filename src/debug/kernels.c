@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "spirv/specialise.h"
+#include "spirv/spirv.h"
+#include "spirv/words.h"
 #if KILN_WITH_VULKAN
 
 #include "spirv/spirv.h"
@@ -143,6 +145,36 @@ uint32_t *kiln_kernel_specialise(size_t kernel, const uint32_t *ids, const uint3
     uint32_t *words = specialise(id, list, n_values, n_words);
     free(list);
     return words;
+}
+
+#if KILN_WITH_VULKAN
+static kiln_status with_modes(const uint32_t *words, size_t n_words, struct spirv *out)
+{
+    const struct spirv_modes all = {
+        .numbers_f16 = true, .numbers_f32 = true, .numbers_f64 = true, .halves = true, .halves_with_f64 = true};
+    TRY(spirv_add_modes(words, n_words, &all, out));
+    return out->words ? KILN_OK : error_set(KILN_E_ARGUMENT, "spirv_with_modes: the module has no entry point");
+}
+#else
+static kiln_status with_modes(const uint32_t *words, size_t n_words, struct spirv *out)
+{
+    (void)words, (void)n_words, (void)out;
+    return error_set(KILN_E_UNSUPPORTED, "spirv_with_modes: this build has no Vulkan device");
+}
+#endif
+
+uint32_t *kiln_spirv_with_modes(const uint32_t *words, size_t n_words, size_t *n_out)
+{
+    enum { MAGIC = 0x07230203 };
+    struct spirv module = {0};
+    const char *missing = !words ? "words" : !n_out ? "n_out" : NULL;
+    if (missing)
+        error_set(KILN_E_ARGUMENT, "spirv_with_modes: %s is NULL", missing);
+    else if (n_words <= SPV_HEADER_WORDS || words[0] != MAGIC)
+        error_set(KILN_E_ARGUMENT, "spirv_with_modes: the %zu words are no SPIR-V module", n_words);
+    else if (!with_modes(words, n_words, &module))
+        *n_out = module.n_words;
+    return module.words;
 }
 
 // --- GLSL

@@ -85,6 +85,8 @@ static void facts_fast_paths(struct facts *f, const struct vk_physical *p)
               usable ? "the driver lacks shaderFloat64: the CPU runs them" : unusable);
     struct vk_device probe = {.physical = *p};
     char path[4096];
+    fact_bool(f, "f16 converted by instructions", usable && p->halves,
+              usable ? "the driver does not promise that they round to nearest and keep denormals" : unusable);
     fact_bool(f, "pipeline cache on disk", !vk_cache_path(&probe, path, sizeof path),
               "neither KILN_CACHE_DIR nor HOME is set");
     facts_tiles(f, p);

@@ -115,6 +115,13 @@ static kiln_status temp(struct lowering *base, const struct type *t, struct view
     return vec_push(&m->temps, b);
 }
 
+static bool joins(struct lowering *base, const struct view *x)
+{
+    const struct units_maker *m = (const struct units_maker *)base;
+    int32_t writer = x->immediate || x->slot >= SLOT_OUT ? -1 : m->u->buffers.v[m->in[x->slot]].writer;
+    return writer >= 0 && m->u->v.v[writer].body;
+}
+
 static void set_view(const struct units *u, int32_t value, uint16_t slot, struct view *out)
 {
     const struct ir_value *v = &u->graph->values.v[value];
@@ -521,7 +528,8 @@ static void end_units(struct units *u)
 
 kiln_status units_make(struct units *u, const struct kiln_graph *g, const struct units_options *o)
 {
-    struct units_maker m = {.base = {.caps = o->caps, .launch = record, .temp = temp}, .u = u, .order = -1};
+    struct units_maker m = {
+        .base = {.caps = o->caps, .launch = record, .temp = temp, .joins = joins}, .u = u, .order = -1};
     *u = (struct units){.graph = g,
                         .values = calloc(g->values.n + 1, sizeof *u->values),
                         .outputs = calloc(g->outputs.n + 1, sizeof *u->outputs)};

@@ -15,6 +15,7 @@ struct device_caps {
     bool cheap_launches; // joining launches gains nothing
     bool f64, i64, f16_storage, i8_storage;
     bool shuffle; // compute shaders may exchange values within a subgroup
+    bool halves;  // instructions convert f16, rounding to nearest and with denormals, where a module asks for it
     uint32_t subgroup_size;
     uint32_t max_shared_B;
     uint32_t max_push_B;

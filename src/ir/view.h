@@ -46,5 +46,7 @@ struct lowering {
     kiln_status (*launch)(struct lowering *lo, struct launch *l);
     // A temporary of this type, contiguous; it lives until the op is lowered.
     kiln_status (*temp)(struct lowering *lo, const struct type *t, struct view *out);
+    // Whether what makes x can become part of a launch that reads it element by element; NULL: nothing can.
+    bool (*joins)(struct lowering *lo, const struct view *x);
     const char *op;
 };

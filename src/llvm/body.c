@@ -165,13 +165,18 @@ static void tile_rows(struct emitter *e, LLVMValueRef transposed, LLVMValueRef r
     LLVMValueRef saved[MAX_WALKERS];
     walkers_save(e, e->tile_dim, saved);
     if (transposed) rows_of_tile(e, emit_int(e, 0), transposed, true);
-    if (transposed != rows) rows_of_tile(e, transposed ? transposed : emit_int(e, 0), rows, false);
+    rows_of_tile(e, transposed ? transposed : emit_int(e, 0), rows, false);
     walkers_restore(e, e->tile_dim, saved);
 }
 
-// Fewer rows than a tile has: whole squares of them, and the rest gathered.
-static void edge_of_tiles(struct emitter *e)
+// Whole squares of rows are transposed; what is left of a tile, and lanes that are missing, are gathered.
+static void tile_body(struct emitter *e, int unused)
 {
+    (void)unused;
+    if (e->mask) {
+        tile_rows(e, NULL, e->tile_rows);
+        return;
+    }
     struct loop l;
     LLVMValueRef width = emit_int(e, e->width), squares = LLVMBuildSDiv(e->b, e->tile_rows, width, "");
     squares = LLVMBuildMul(e->b, squares, width, "");
@@ -179,32 +184,6 @@ static void edge_of_tiles(struct emitter *e)
     emit_tiles(e, l.index);
     loop_end(e, &l);
     tile_rows(e, squares, e->tile_rows);
-}
-
-static void tile_body(struct emitter *e, int unused)
-{
-    (void)unused;
-    int rows = (int)e->plan->choices[LLVM_TILE_ROWS];
-    LLVMValueRef full = emit_int(e, rows);
-    if (e->mask) { // lanes are missing: gathered
-        tile_rows(e, NULL, e->tile_rows);
-        return;
-    }
-    LLVMBasicBlockRef whole = LLVMAppendBasicBlockInContext(e->context, e->fn, "tile");
-    LLVMBasicBlockRef edge = LLVMAppendBasicBlockInContext(e->context, e->fn, "edge");
-    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(e->context, e->fn, "tiled");
-    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, e->tile_rows, full, ""), whole, edge);
-    LLVMPositionBuilderAtEnd(e->b, edge);
-    if (rows > e->width)
-        edge_of_tiles(e);
-    else
-        tile_rows(e, NULL, e->tile_rows);
-    LLVMBuildBr(e->b, done);
-    LLVMPositionBuilderAtEnd(e->b, whole);
-    for (int first = 0; first < rows; first += e->width) emit_tiles(e, emit_int(e, first));
-    tile_rows(e, full, full);
-    LLVMBuildBr(e->b, done);
-    LLVMPositionBuilderAtEnd(e->b, done);
 }
 
 // Rows that lie across the lanes are transposed once for all rows of the tile.

@@ -27,6 +27,13 @@ struct acc { // of one reduction: slots of the value and of the place
     int width;
 };
 
+#define MOST_HELD 16
+struct held_number { // a number that loops hold in a register; NULL: not made yet
+    enum scalar_class cls;
+    uint64_t bits;
+    LLVMValueRef v;
+};
+
 struct emitter {
     const struct fused_kernel *k;
     const struct codegen_plan *plan;
@@ -62,8 +69,10 @@ struct emitter {
     struct walker walkers[MAX_WALKERS];
     int n_walkers;
     struct acc *acc, *lane_acc; // n_nodes: final, and of the vector loop being emitted
-    LLVMValueRef trip, number;  // counted from 0, NULL: none is made in place; as the body knows it
-    const char *wrong;          // what could not be emitted
+    struct held_number held[MOST_HELD];
+    int n_held;
+    LLVMValueRef trip, number; // counted from 0, NULL: none is made in place; as the body knows it
+    const char *wrong;         // what could not be emitted
 };
 
 // --- types.c ---
@@ -87,6 +96,11 @@ LLVMValueRef emit_typed(struct emitter *e, LLVMValueRef bytes, LLVMTypeRef eleme
 LLVMValueRef emit_min(struct emitter *e, LLVMValueRef a, LLVMValueRef b);
 void emit_at_entry(struct emitter *e, LLVMBasicBlockRef *saved);
 void emit_back(struct emitter *e, LLVMBasicBlockRef saved);
+
+// --- held.c: numbers ---
+void held_find(struct emitter *e);  // which loops hold
+void held_begin(struct emitter *e); // of a function
+LLVMValueRef emit_number(struct emitter *e, enum scalar_class cls, union scalar_value value, int width);
 
 // --- spell.c: a primitive from its text ---
 LLVMValueRef emit_spelling(struct emitter *e, const char *text, const LLVMValueRef arg[3], enum scalar_class result,

@@ -157,6 +157,7 @@ static void begin_function(struct emitter *e, const char *name, bool with_range)
     e->tile_row = NULL;
     e->trip = NULL;
     memset(e->tiles, 0, sizeof e->tiles);
+    held_begin(e);
     memset(e->words, 0, sizeof(LLVMValueRef) * CODEGEN_MAX_WORDS);
     memset(e->value, 0, sizeof(LLVMValueRef) * (size_t)n);
     memset(e->kept, 0, sizeof(LLVMValueRef) * (size_t)n);
@@ -264,6 +265,7 @@ void emit_functions(struct emitter *e, const char *symbol)
     e->n_parallel = fused_is_flat(e->k) ? e->k->n_dims : e->k->n_dims - e->k->n_reduce;
     find_varying(e);
     find_waiting(e);
+    held_find(e);
     if (c[LLVM_KEEP]) pass_choose_kept(e);
     emit_run(e, symbol);
     snprintf(end_symbol, sizeof end_symbol, "%s_end", symbol);

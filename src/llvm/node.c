@@ -5,7 +5,8 @@
 LLVMValueRef emit_value(struct emitter *e, int node, int width)
 {
     const struct scalar_node *n = &e->k->dag.nodes[node];
-    LLVMValueRef v = n->kind == SCALAR_CONST ? emit_const(e, n->cls, n->value) : e->value[node];
+    if (n->kind == SCALAR_CONST) return emit_number(e, n->cls, n->value, width);
+    LLVMValueRef v = e->value[node];
     if (!v) {
         e->wrong = "a value that is used before it is made";
         return LLVMGetUndef(emit_class_type(e, n->cls, width));

@@ -110,8 +110,8 @@ static LLVMValueRef scale(struct speller *s, LLVMValueRef v[3])
     struct emitter *e = s->e;
     bool is_f32 = s->result == CLASS_F32;
     if (!e->has_avx512 || s->width < (is_f32 ? 16 : 8)) return v[2];
-    LLVMValueRef bias =
-        emit_splat_const(LLVMConstReal(is_f32 ? e->f32 : e->f64, is_f32 ? 0x1.8p23 : 0x1.8p52), s->width);
+    union scalar_value magic = is_f32 ? (union scalar_value){.f32 = 0x1.8p23F} : (union scalar_value){.f64 = 0x1.8p52};
+    LLVMValueRef bias = emit_number(e, s->result, magic, s->width);
     return scaled(e, v[0], LLVMBuildFSub(e->b, v[1], bias, ""), is_f32, s->width);
 }
 

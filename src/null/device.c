@@ -36,6 +36,7 @@ static kiln_status null_open(kiln_device *dev, const char *spec)
                                      .max_shared_B = 32768,
                                      .max_local = 1024,
                                      .shuffle = true,
+                                     .halves = true,
                                      .max_push_B = 128,
                                      .parallelism = 1 << 16};
     return KILN_OK;

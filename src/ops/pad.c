@@ -1,10 +1,12 @@
-// Padding. Every element of the result is written once, by copies and fills.
+// Padding. Every element of the result is written once, by copies and fills, or, on the CPU, by one kernel that goes
+// through the result in its order.
 //
 // Input: x and how many elements come before and after it along each axis. The interior is a copy of x. Then axis by
 // axis: when axis d is treated, the result holds its final values where the axes before d have any index and those from
 // d on lie in the interior; the slabs before and after it along d are filled, or copied from what is there already.
 // Axes in any order give the same values, corners included.
 #include "ops/family.h"
+#include "ops/index.h"
 
 enum { MODE_CONSTANT, MODE_REFLECT, MODE_EDGE, MODE_CIRCULAR }; // as KILN_PAD_* of ops.h
 
@@ -76,9 +78,50 @@ static struct view slab_source(const struct view *done, int d, int64_t mode, int
     }
 }
 
+// The kernel writes rows: copies and fills, launch by launch, would touch the lines of short ones several times. Where
+// x is made by a kernel that the copy can join, x itself is never written.
+static bool is_one_launch(const struct op_call *c, struct lowering *lo)
+{
+    const struct view *x = &c->vin[0], *out = &c->vout[0];
+    int last = out->rank - 1;
+    if (!lo->caps->host || attr_int(c, AT_pad_mode) != MODE_CONSTANT || last < 0 || x->immediate) return false;
+    if (out->rank > MAX_SCALARS / 2) return false;
+    if ((x->strides[last] != 1 && x->dims[last] > 1) || (out->strides[last] != 1 && out->dims[last] > 1)) return false;
+    return view_count(x) > 0 && !(lo->joins && lo->joins(lo, x));
+}
+
+// The launch. Space: out, dimensions without padding joined but for the last two. Operands: x, one element, out, as
+// bits. Scalars: of each dimension how many elements come before those of x, and how many x has.
+static kiln_status pad_rows(const struct op_call *c, struct lowering *lo)
+{
+    struct view fill, x = view_as_bits(&c->vin[0]), out = view_as_bits(&c->vout[0]), value;
+    int64_t before[MAX_RANK] = {0}, size[MAX_RANK] = {0}, none[MAX_RANK] = {0};
+    struct index_space s = {.n = 2};
+    TRY(lower_temp(lo, c->vout[0].dtype, 0, NULL, &fill));
+    TRY(lower_fill(lo, attr_float(c, AT_pad_value), &fill));
+    value = view_as_bits(&fill);
+    if (out.rank == 1) space_add(&s, 1, none, true), size[0] = 1; // a row
+    for (int d = 0; d < out.rank; d++) {
+        bool padded = x.dims[d] != out.dims[d] || d >= out.rank - 2;
+        space_add(&s, out.dims[d], (int64_t[]){x.strides[d], out.strides[d]}, padded);
+        if (padded) before[s.rank - 1] = entry(&c->attrs[AT_pad_before], d), size[s.rank - 1] = x.dims[d];
+    }
+    struct launch l;
+    space_launch(&l, lo, FAMILY_pad_rows, dtype_class(out.dtype), &s);
+    launch_operand(&l, &x, s.strides[0], false);
+    launch_operand(&l, &value, none, false);
+    launch_operand(&l, &out, s.strides[1], true);
+    for (int d = 0; d < s.rank; d++) {
+        launch_scalar_i(&l, before[d]);
+        launch_scalar_i(&l, s.fenced[d] ? size[d] : s.sizes[d]);
+    }
+    return lo->launch(lo, &l);
+}
+
 kiln_status lower_pad(const struct op_call *c, struct lowering *lo)
 {
     const struct type *x = c->in[0];
+    if (is_one_launch(c, lo)) return pad_rows(c, lo);
     struct view done = c->vout[0];
     int64_t mode = attr_int(c, AT_pad_mode);
     for (int d = 0; d < x->rank; d++) done = view_narrow(&done, d, entry(&c->attrs[AT_pad_before], d), x->dims[d]);

@@ -143,8 +143,8 @@ static bool units_are_kept(const struct units *u)
 
 static void add_caps(struct str *key, const struct device_caps *c)
 {
-    str_addf(key, "%d %d %d %d %d %d %d %d %d %d %d ", c->code, c->host, c->checks_indices, c->checks_values,
-             c->own_products, c->cheap_launches, c->f64, c->i64, c->f16_storage, c->i8_storage, c->shuffle);
+    str_addf(key, "%d %d %d %d %d %d %d %d %d %d %d %d ", c->code, c->host, c->checks_indices, c->checks_values,
+             c->own_products, c->cheap_launches, c->f64, c->i64, c->f16_storage, c->i8_storage, c->shuffle, c->halves);
     str_addf(key, "%u %u %u %u %u %u %u %u\n", c->subgroup_size, c->max_shared_B, c->max_push_B, c->parallelism,
              c->max_local, c->max_turns, c->matrix, c->matrix_bf16);
 }

@@ -37,14 +37,16 @@ kiln_status spirv_strip(struct spirv *s);
 // Where the module uses matrices by NVIDIA's extension, it becomes one that uses those of Khronos; with `bf16`, what
 // they have as f16 is bf16.
 kiln_status spirv_khr_matrices(struct spirv *s, bool bf16);
-// Widths of floats in which a device keeps zeros with their signs, infinities and NaN where it is asked to.
-struct spirv_widths {
-    bool f16, f32, f64;
+// What a device does where a module asks for it.
+struct spirv_modes {
+    bool numbers_f16, numbers_f32, numbers_f64; // zeros keep their signs, infinities and NaN are what they are
+    bool halves;          // f32 becomes f16 by rounding to nearest, ties to even; denormals of f16 stay
+    bool halves_with_f64; // which has to be asked for of f64 too
 };
-// The module with the mode that asks for it, in each of these widths that it uses; without words where there is none.
-// Its words are to be freed.
-kiln_status spirv_keep_numbers(const uint32_t *words, size_t n_words, const struct spirv_widths *supported,
-                               struct spirv *out);
+// The module with the modes that ask for it, as far as it computes with such floats; without words where there is none
+// to add. Its words are to be freed.
+kiln_status spirv_add_modes(const uint32_t *words, size_t n_words, const struct spirv_modes *offered,
+                            struct spirv *out);
 // The source with its includes put in: what the compiler sees.
 kiln_status spirv_expand(const struct spirv_source *source, struct str *out);
 // KILN_E_FORMAT with the validator's message when the module breaks a rule of Vulkan 1.2. Modules that use matrices

@@ -1,5 +1,6 @@
 // What the CPU's arithmetic can do: products that are added in registers, as many chains at a time as hide what one
 // takes. Chains begin with values of their own: of equal ones a compiler would make one.
+#include "cpu/amx.h"
 #include "timing/timing.h"
 
 #if defined(__x86_64__)
@@ -51,6 +52,41 @@ WIDE("avx512f,avx512bf16")
 ARITHMETIC(bf16_512, __m512, _mm512_set1_ps((float)i),
            _mm512_dpbf16_ps(v[i], (__m512bh)_mm512_set1_epi16(0x3f00), (__m512bh)_mm512_set1_epi16(0x3f00)),
            _mm512_add_ps(v[0], v[i]), _mm512_cvtss_f32(v[0]))
+
+// Sums of 16 x 16 in four registers of tiles, by operands in two; 32 positions a step.
+enum { AMX_SUMS = 4, AMX_STEP = 16 * 16 * 32 };
+struct amx_shape {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_B[16];
+    uint8_t rows[16];
+};
+
+WIDE("amx-tile,amx-bf16")
+static double bf16_amx(void)
+{
+    static const struct amx_shape shape = {1, 0, {0}, {64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16}};
+    uint16_t operand[512];
+    float sums[256];
+    for (int i = 0; i < 512; i++) operand[i] = (uint16_t)(0x3f00 + i * 37 % 128); // numbers from 0.5 to 1
+    _tile_loadconfig(&shape);
+    __asm__ volatile("" ::: "memory"); // gcc 12 does not know that a load of a tile reads memory
+    _tile_loadd(4, operand, 64);
+    _tile_loadd(5, operand, 64);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int r = 0; r < ROUNDS; r++) {
+        _tile_dpbf16ps(0, 4, 5);
+        _tile_dpbf16ps(1, 4, 5);
+        _tile_dpbf16ps(2, 4, 5);
+        _tile_dpbf16ps(3, 4, 5);
+    }
+    _tile_stored(0, sums, 64);
+    _tile_release();
+    __asm__ volatile("" ::: "memory");
+    return (double)sums[0];
+}
 #endif
 
 #define OF(name, width) ((struct arithmetic){name, 2.0 * ROUNDS * CHAINS * (width)})
@@ -60,6 +96,8 @@ struct arithmetic choose_arithmetic(kiln_ceiling kind)
     bool wide = kind == KILN_CEILING_FMA_F64;
 #if defined(__x86_64__)
     __builtin_cpu_init();
+    if (kind == KILN_CEILING_FMA_BF16 && !cpu_amx_missing())
+        return (struct arithmetic){bf16_amx, 2.0 * ROUNDS * AMX_SUMS * AMX_STEP};
     if (__builtin_cpu_supports("avx512f")) {
         if (kind == KILN_CEILING_FMA_BF16 && __builtin_cpu_supports("avx512bf16")) return OF(bf16_512, 32);
         return wide ? OF(f64_512, 8) : OF(f32_512, 16);

@@ -152,6 +152,7 @@ void vk_caps_of(const struct vk_physical *p, struct device_caps *out)
         .max_push_B = PUSH_WORDS * 4,
         .max_local = p->properties.limits.maxComputeWorkGroupInvocations,
         .shuffle = p->shuffle,
+        .halves = p->halves,
         .matrix = p->matrix,
         .matrix_bf16 = p->matrix_bf16,
         .max_turns = p->software ? 1 << 15 : 0, // llvmpipe counts to 65535, turns of outer loops twice
@@ -179,6 +180,8 @@ static kiln_status open_parts(struct vk_device *vk, const char *spec)
     kiln_device *dev = vk->owner;
     TRY(vk_instance_get(&vk->instance));
     TRY(vk_physical_choose(vk->instance, spec, &vk->physical));
+    if (debug_flag("halves")) vk->physical.halves = true;
+    if (debug_flag("no-halves")) vk->physical.halves = false;
     if (debug_flag("no-matrices")) vk->physical.matrix = vk->physical.matrix_bf16 = 0;
     snprintf(dev->name, sizeof dev->name, "%.127s", vk->physical.properties.deviceName);
     snprintf(dev->driver, sizeof dev->driver, "%s", vk->physical.driver);

@@ -55,11 +55,20 @@ static void probe_features(struct vk_instance *i, struct vk_physical *p)
     }
 }
 
-static struct spirv_widths widths_kept(const VkPhysicalDeviceFloatControlsProperties *p)
+// Widths other than 32 may have to have one mode.
+static struct spirv_modes modes_of(const VkPhysicalDeviceFloatControlsProperties *p)
 {
-    return (struct spirv_widths){.f16 = p->shaderSignedZeroInfNanPreserveFloat16,
-                                 .f32 = p->shaderSignedZeroInfNanPreserveFloat32,
-                                 .f64 = p->shaderSignedZeroInfNanPreserveFloat64};
+    VkShaderFloatControlsIndependence all = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL,
+                                      none = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+    bool alone = p->denormBehaviorIndependence == all && p->roundingModeIndependence == all;
+    bool together = p->denormBehaviorIndependence != none && p->roundingModeIndependence != none &&
+                    p->shaderDenormPreserveFloat64 && p->shaderRoundingModeRTEFloat64;
+    bool halves = p->shaderDenormPreserveFloat16 && p->shaderRoundingModeRTEFloat16;
+    return (struct spirv_modes){.numbers_f16 = p->shaderSignedZeroInfNanPreserveFloat16,
+                                .numbers_f32 = p->shaderSignedZeroInfNanPreserveFloat32,
+                                .numbers_f64 = p->shaderSignedZeroInfNanPreserveFloat64,
+                                .halves = halves && (alone || together),
+                                .halves_with_f64 = !alone};
 }
 
 static void probe(struct vk_instance *i, VkPhysicalDevice handle, struct vk_physical *p)
@@ -92,7 +101,8 @@ static void probe(struct vk_instance *i, VkPhysicalDevice handle, struct vk_phys
     p->subgroup_size = subgroup.subgroupSize;
     p->shuffle = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
                  (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
-    p->keeps_numbers = widths_kept(&floats);
+    p->modes = modes_of(&floats);
+    p->halves = p->modes.halves;
     memcpy(p->driver_uuid, id.driverUUID, sizeof p->driver_uuid);
     memcpy(p->device_uuid, id.deviceUUID, sizeof p->device_uuid);
     snprintf(p->driver, sizeof p->driver, "%.60s %.100s", driver.driverName, driver.driverInfo);

@@ -17,7 +17,8 @@
 #define SPEC_VARIANT  32 // first id of the variant's constants
 #define SPEC_NARROW   18
 #define SPEC_EACH     19
-#define SPEC_MAX      (SPEC_OPERANDS + MAX_OPERANDS + 6)
+#define SPEC_HALVES   20
+#define SPEC_MAX      (SPEC_OPERANDS + MAX_OPERANDS + 7)
 
 static uint64_t key_hash(const struct vk_pipeline_key *key)
 {
@@ -91,10 +92,11 @@ static void specialise(struct specialisation *s, uint32_t id, uint32_t value)
     s->values[s->n++] = (struct spec_value){id, value};
 }
 
-static void specialise_key(struct specialisation *s, const struct vk_pipeline_key *key)
+static void specialise_key(struct specialisation *s, const struct vk_device *vk, const struct vk_pipeline_key *key)
 {
     struct vk_form f = vk_form_unpack(key->shape);
     s->n = 0;
+    specialise(s, SPEC_HALVES, vk->owner->caps.halves);
     if (f.local) specialise(s, 0, f.local);
     specialise(s, 1, f.rank);
     specialise(s, 2, f.n_reduce);
@@ -120,13 +122,13 @@ static void specialise_key(struct specialisation *s, const struct vk_pipeline_ke
 
 static kiln_status create_module(struct vk_device *vk, const uint32_t *words, size_t n_words, VkShaderModule *out)
 {
-    struct spirv kept;
-    TRY(spirv_keep_numbers(words, n_words, &vk->physical.keeps_numbers, &kept));
+    struct spirv asking;
+    TRY(spirv_add_modes(words, n_words, &vk->physical.modes, &asking));
     VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                     .codeSize = (kept.words ? kept.n_words : n_words) * 4,
-                                     .pCode = kept.words ? kept.words : words};
+                                     .codeSize = (asking.words ? asking.n_words : n_words) * 4,
+                                     .pCode = asking.words ? asking.words : words};
     VkResult r = vk->fn.vkCreateShaderModule(vk->device, &info, NULL, out);
-    free(kept.words);
+    free(asking.words);
     return r < 0 ? vk_failed(vk, r, "vkCreateShaderModule") : KILN_OK;
 }
 
@@ -188,7 +190,7 @@ static kiln_status create(struct vk_device *vk, const struct vk_pipeline_key *ke
                          kernel_info((kernel_id)kernel)->name);
     }
     struct specialisation s;
-    specialise_key(&s, key);
+    specialise_key(&s, vk, key);
     bool done = !vk->driver_specialises && vk_specialise(module, n_module, s.values, s.n, &words, &n_words);
     kiln_status status = create_from(vk, done ? words : module, done ? n_words : n_module, &s, out);
     free(words);

@@ -50,9 +50,10 @@ struct vk_physical {
     uint64_t memory_B;            // of the device-local heaps
     bool software, integrated;
     bool f64;
-    struct spirv_widths keeps_numbers;
-    bool sync2_extension; // 1.2: synchronization2 comes from the extension
-    char missing[160];    // names of required features that are absent; "" when the device fits
+    struct spirv_modes modes; // of floats
+    bool halves;              // see device_caps
+    bool sync2_extension;     // 1.2: synchronization2 comes from the extension
+    char missing[160];        // names of required features that are absent; "" when the device fits
 };
 bool vk_has_extension(struct vk_instance *i, VkPhysicalDevice handle, const char *name);
 kiln_status vk_physical_list(struct vk_instance *i, struct vk_physical **out, uint32_t *count); // free() the list

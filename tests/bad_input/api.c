@@ -217,6 +217,10 @@ void wrong_debug_calls(void **state)
         "kernel_specialise: ", "1073741824");
     BAD(kiln_kernel_specialise(0, NULL, NULL, 0, NULL), KILN_E_ARGUMENT, "kernel_specialise: ", "n_words is NULL");
     BAD(kiln_kernel_specialise(0, NULL, NULL, 1, &n_words), KILN_E_ARGUMENT, "kernel_specialise: ", "ids is NULL");
+    const uint32_t no_module[8] = {0x07230203};
+    BAD(kiln_spirv_with_modes(NULL, 8, &n_words), KILN_E_ARGUMENT, "spirv_with_modes: ", "words is NULL");
+    BAD(kiln_spirv_with_modes(no_module, 8, NULL), KILN_E_ARGUMENT, "spirv_with_modes: ", "n_out is NULL");
+    BAD(kiln_spirv_with_modes(no_module, 3, &n_words), KILN_E_ARGUMENT, "spirv_with_modes: ", "the 3 words are no");
     kiln_pass_info pass = {.size = sizeof pass}, no_size = {0};
     kiln_optimize_opts opts = {.size = sizeof opts, .passes = (const char *[]){"fold", "fuel"}, .n_passes = 2},
                        bare = {0};

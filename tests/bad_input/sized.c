@@ -561,6 +561,7 @@ static void data_with_lists(void)
     LISTED(kiln_device_list(NULL, 3), "device_list: ", "out is NULL")
     size_t n_words;
     LISTED(kiln_kernel_specialise(0, NULL, NULL, 1, &n_words), "kernel_specialise: ", "ids is NULL")
+    LISTED(kiln_spirv_with_modes(NULL, 8, &n_words), "spirv_with_modes: ", "words is NULL")
     kiln_checkpoint_free(&c);
     kiln_loader_free(&loader);
 }

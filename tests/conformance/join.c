@@ -239,6 +239,26 @@ void conform_triu(const char *op)
     fails(kiln_triu(kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3)), 0), KILN_E_SHAPE, op, "a vector");
 }
 
+// As many dimensions as there may be, padded at once and one after the other.
+static void pad_many_dimensions(int64_t rank)
+{
+    int64_t dims[16], one[16];
+    for (int d = 0; d < rank; d++) dims[d] = d % 5 == 0 ? 2 : 1, one[d] = 1;
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *x = kiln_reshape(kiln_arange(suite.dev, KILN_F32, 0, 1 << (rank + 4) / 5, 1), (int)rank, dims), *y = x;
+    for (int d = 0; d < rank; d++) {
+        int64_t before[16] = {0};
+        before[d] = 1;
+        y = kiln_pad(y, KILN_PAD(.before = {(size_t)d + 1, before}, .value = -1));
+    }
+    bool same = false;
+    kiln_tensor *at_once = kiln_pad(x, KILN_PAD(.before = {(size_t)rank, one}, .value = -1));
+    kiln_read(kiln_all(kiln_equal(at_once, y), NULL), &same, sizeof same);
+    if (!(same || suite.is_null) || kiln_error()) record_mistake("pad of many dimensions is not that of each");
+    kiln_error_clear();
+    kiln_scope_end(&scope);
+}
+
 void conform_pad(const char *op)
 {
     static const struct {
@@ -256,6 +276,15 @@ void conform_pad(const char *op)
         {2, {0, 4}, {1, 1}, {1, 0}, PAD_CONSTANT, 2},
         {1, {5}, {0}, {0}, PAD_REFLECT, 0},
         {3, {2, 3, 4}, {0, 2, 1}, {0, 1, 3}, PAD_REFLECT, 0},
+        {3, {2, 3, 4}, {0, 2, 1}, {0, 1, 3}, PAD_CONSTANT, 5},
+        {3, {2, 3, 4}, {2, 0, 1}, {1, 0, 3}, PAD_CONSTANT, 5},
+        {3, {2, 3, 4}, {2, 1, 0}, {1, 2, 0}, PAD_CONSTANT, 5},
+        {3, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, PAD_CONSTANT, 5},
+        {3, {1, 3, 2}, {0, 1, 1}, {0, 1, 1}, PAD_CONSTANT, 5},
+        {3, {2, 3, 4}, {0, 0, 2}, {0, 0, 1}, PAD_CONSTANT, 5},
+        {3, {2, 9, 40}, {0, 1, 1}, {0, 1, 2}, PAD_CONSTANT, 5},
+        {2, {3, 300}, {1, 2}, {0, 1}, PAD_CONSTANT, 5},
+        {3, {40, 60, 60}, {0, 1, 1}, {0, 1, 1}, PAD_CONSTANT, 5},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int d = 0; d < N_DTYPES; d++) {
@@ -276,6 +305,8 @@ void conform_pad(const char *op)
             host_free(&want);
             kiln_scope_end(&scope);
         }
+    pad_many_dimensions(10);
+    pad_many_dimensions(16);
     record.cases++;
     if (kiln_pad(matrix(), KILN_PAD(.before = KILN_ARGS(0, 3), .mode = KILN_PAD_REFLECT)))
         record_mistake("pad mirrors more than there is");

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 
 static struct arena arena;
 static struct kernel k;
@@ -170,20 +171,32 @@ static void row_text(void **state)
 static void table_text(void **state)
 {
     struct c_table t;
-    struct str text;
+    struct str rows, functions;
+    int cost = -1;
     c_table_init(&t);
-    str_init(&text);
+    str_init(&rows);
+    str_init(&functions);
     analyze("a + b", KERNEL_POINTWISE, 2);
     assert_int_equal(c_table_add(&t, &k, 3), KILN_OK);
     analyze("rsum(a)", KERNEL_ROW, 1);
     assert_int_equal(c_table_add(&t, &k, 7), KILN_OK);
-    assert_int_equal(c_table_text(&t, 10, &text), KILN_OK);
-    assert_non_null(strstr(str_text(&text), "extern cpu_pointwise_fn CPU_FN(kernel_k_f32);\n"));
-    assert_non_null(strstr(str_text(&text), "[3] = {.form = CPU_POINTWISE, .n_in = 2, .in_cls = {0, 0}, .out_cls = 0"));
-    assert_non_null(strstr(str_text(&text), "[7] = {.form = CPU_ROW, .n_in = 1"));
-    assert_non_null(strstr(str_text(&text), ".row_out = 1"));
-    assert_non_null(strstr(str_text(&text), "CPU_FN(cpu_table_size) = 10;"));
-    str_free(&text);
+    assert_int_equal(c_cost(&k, &cost), KILN_OK);
+    assert_int_equal(c_table_rows(&t, &rows), KILN_OK);
+    assert_int_equal(c_table_functions(&t, &functions), KILN_OK);
+    char costs[128];
+    snprintf(costs, sizeof costs, "{.id = 7, .n_in = 1, .in_cls = {0}, .out_cls = 0, .cost = %d, .form = CPU_ROW",
+             cost);
+    assert_in_range(cost, 1, 10);
+    assert_non_null(strstr(str_text(&rows), costs));
+    assert_non_null(strstr(str_text(&rows), "{.id = 3, .n_in = 2, .in_cls = {0, 0}, .out_cls = 0"));
+    assert_non_null(strstr(str_text(&rows), ".row_out = 1"));
+    assert_non_null(strstr(str_text(&rows), "cpu_n_generated = 2;"));
+    assert_non_null(strstr(str_text(&functions), "extern cpu_pointwise_fn CPU_FN(kernel_k_f32);\n"));
+    const char *pointwise = strstr(str_text(&functions), "    {.pointwise = CPU_FN(kernel_k_f32)},\n");
+    assert_non_null(pointwise);
+    assert_non_null(strstr(pointwise, "    {.row = CPU_FN(kernel_k_f32_row), .col = CPU_FN(kernel_k_f32_col)},\n"));
+    str_free(&rows);
+    str_free(&functions);
     c_table_free(&t);
 }
 

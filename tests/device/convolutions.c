@@ -43,7 +43,9 @@ static double get(const char *p, kiln_dtype dtype, int64_t i)
     }
 }
 
-static struct values values(kiln_dtype dtype, const int64_t *dims)
+static int large = -1; // which of image, weight and results has one number so large that no other may meet it in a sum
+
+static struct values values(kiln_dtype dtype, const int64_t *dims, int which)
 {
     static uint32_t seed = 7;
     struct values x = {dims[0] * dims[1] * dims[2] * dims[3], NULL, NULL};
@@ -52,6 +54,7 @@ static struct values values(kiln_dtype dtype, const int64_t *dims)
     for (int64_t i = 0; i < x.n; i++) {
         seed = seed * 1664525u + 1013904223u;
         float v = (float)(seed >> 8) / (1 << 23) - 1;
+        if (which == large && i == x.n / 2) v *= 0x1p120F;
         switch (dtype) {
         case KILN_F64: ((double *)(void *)bytes)[i] = (double)v; break;
         case KILN_F16: ((uint16_t *)(void *)bytes)[i] = f16_from_float(v); break;
@@ -128,9 +131,9 @@ static void check(const struct shape *s, kiln_dtype dtype)
 {
     kiln_scope *scope = kiln_scope_begin();
     int64_t oh = results(s, s->h, s->kh), ow = results(s, s->w, s->kw);
-    struct values v[3] = {values(dtype, (int64_t[]){s->n, s->c, s->h, s->w}),
-                          values(dtype, (int64_t[]){s->o, s->c / s->groups, s->kh, s->kw}),
-                          values(dtype, (int64_t[]){s->n, s->o, oh, ow})};
+    struct values v[3] = {values(dtype, (int64_t[]){s->n, s->c, s->h, s->w}, 0),
+                          values(dtype, (int64_t[]){s->o, s->c / s->groups, s->kh, s->kw}, 1),
+                          values(dtype, (int64_t[]){s->n, s->o, oh, ow}, 2)};
     for (int way = 0; way < WAYS; way++) {
         int64_t n = v[way == FORWARD ? 2 : way == INPUT_GRAD ? 0 : 1].n;
         double *want = calloc((size_t)n, 8), *sum = calloc((size_t)n, 8);
@@ -205,10 +208,30 @@ static void several_bands(void **state)
     check(&(struct shape){1, 24, 40, 33, 17, 4, 4, 2, 1, 1, 1}, KILN_BF16);
 }
 
+// Few places of 3 x 3 taps and many channels: images together, at once and in turns, with groups; blocks of outputs.
+static void several_images(void **state)
+{
+    check(&(struct shape){4, 72, 8, 8, 71, 3, 3, 1, 1, 1, 1}, KILN_F32);
+    check(&(struct shape){8, 130, 7, 7, 131, 3, 3, 1, 1, 1, 1}, KILN_F32);
+    check(&(struct shape){3, 140, 14, 13, 130, 3, 3, 1, 2, 1, 2}, KILN_F32);
+    check(&(struct shape){17, 520, 8, 8, 40, 3, 3, 1, 1, 1, 1}, KILN_F32);
+    check(&(struct shape){8, 80, 8, 8, 75, 3, 3, 1, 1, 1, 1}, KILN_BF16);
+}
+
+static void large_numbers(void **state)
+{
+    for (large = 0; large < 3; large++) {
+        check(&(struct shape){4, 72, 8, 8, 71, 3, 3, 1, 1, 1, 1}, KILN_F32);
+        check(&(struct shape){1, 33, 33, 35, 34, 3, 3, 1, 1, 1, 1}, KILN_F32);
+    }
+    large = -1;
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_size), cmocka_unit_test(every_kernel),
-                                       cmocka_unit_test(several_passes), cmocka_unit_test(several_bands)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_size),     cmocka_unit_test(every_kernel),
+                                       cmocka_unit_test(several_passes), cmocka_unit_test(several_bands),
+                                       cmocka_unit_test(several_images), cmocka_unit_test(large_numbers)};
     if (lacks_instructions()) return TEST_SKIPPED;
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

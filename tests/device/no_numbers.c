@@ -84,28 +84,54 @@ static void modules_say_so(void **state)
     results_are_those_of_the_cpu(state);
     vk->fn.vkCreateShaderModule = real_create;
     assert_true(n_modules > N_RULES);
-    assert_int_equal(n_keeping, vk->physical.keeps_numbers.f32 ? n_modules : 0);
+    assert_int_equal(n_keeping, vk->physical.modes.numbers_f32 ? n_modules : 0);
 }
+
+// The widths, added up, for which a module of this text asks for a mode.
+static uint32_t widths_asked(const char *text, const struct spirv_modes *offered, uint32_t mode)
+{
+    struct spirv s, asking;
+    uint32_t bits = 0;
+    assert_ok(spirv_compile(&(struct spirv_source){.name = "widths", .text = text}, &s));
+    assert_ok(spirv_add_modes(s.words, s.n_words, offered, &asking));
+    assert_true(asking.words ? asking.n_words > s.n_words : asking.n_words == 0); // a copy only where modes are added
+    if (asking.words) assert_ok(spirv_validate("widths", asking.words, asking.n_words));
+    for (size_t at = SPV_HEADER_WORDS; at < asking.n_words; at += spirv_length(asking.words[at]))
+        if (spirv_op(asking.words[at]) == SPV_OP_EXECUTION_MODE && asking.words[at + 2] == mode)
+            bits += asking.words[at + 3];
+    free(asking.words);
+    spirv_free(&s);
+    return bits;
+}
+
+static const char of_doubles[] =
+    "#version 460\nlayout(local_size_x = 1) in;\nlayout(push_constant) uniform P { double x; float y; };\n"
+    "shared float z;\nvoid main() { z = float(x) + y; }\n";
+static const char of_halves[] =
+    "#version 460\n#extension GL_EXT_shader_16bit_storage : require\nlayout(local_size_x = 1) in;\n"
+    "layout(binding = 0) buffer B { float16_t h; float x; };\nvoid main() { x = float(h); h = float16_t(x + 1); }\n";
 
 static void widths_are_those_in_use(void **state)
 {
-    const char *text =
-        "#version 460\nlayout(local_size_x = 1) in;\nlayout(push_constant) uniform P { double x; float y; };\n"
-        "shared float z;\nvoid main() { z = float(x) + y; }\n";
-    struct spirv s, kept;
-    assert_ok(spirv_compile(&(struct spirv_source){.name = "widths", .text = text}, &s));
-    const struct spirv_widths none = {0}, all = {true, true, true};
-    assert_ok(spirv_keep_numbers(s.words, s.n_words, &none, &kept));
-    assert_null(kept.words);
-    assert_ok(spirv_keep_numbers(s.words, s.n_words, &all, &kept));
-    assert_ok(spirv_validate("widths", kept.words, kept.n_words));
-    uint32_t bits = 0;
-    for (size_t at = SPV_HEADER_WORDS; at < kept.n_words; at += spirv_length(kept.words[at]))
-        if (spirv_op(kept.words[at]) == SPV_OP_EXECUTION_MODE && kept.words[at + 2] == SPV_MODE_KEEP_NUMBERS)
-            bits |= kept.words[at + 3];
-    assert_int_equal(bits, 32 | 64);
-    free(kept.words);
-    spirv_free(&s);
+    (void)state;
+    const struct spirv_modes none = {0}, all = {.numbers_f16 = true, .numbers_f32 = true, .numbers_f64 = true};
+    assert_int_equal(widths_asked(of_doubles, &none, SPV_MODE_KEEP_NUMBERS), 0);
+    assert_int_equal(widths_asked(of_doubles, &all, SPV_MODE_KEEP_NUMBERS), 32 + 64);
+    assert_int_equal(widths_asked(of_halves, &all, SPV_MODE_KEEP_NUMBERS), 16 + 32);
+}
+
+static void halves_are_asked_for_by_those_who_convert_them(void **state)
+{
+    (void)state;
+    const struct spirv_modes no = {.numbers_f32 = true, .halves_with_f64 = true}, alone = {.halves = true},
+                             both = {.halves = true, .halves_with_f64 = true};
+    const uint32_t modes[] = {SPV_MODE_KEEP_DENORMALS, SPV_MODE_ROUND_TO_NEAREST};
+    for (size_t i = 0; i < COUNT_OF(modes); i++) {
+        assert_int_equal(widths_asked(of_halves, &no, modes[i]), 0);
+        assert_int_equal(widths_asked(of_halves, &alone, modes[i]), 16);
+        assert_int_equal(widths_asked(of_halves, &both, modes[i]), 16 + 64);
+        assert_int_equal(widths_asked(of_doubles, &both, modes[i]), 0);
+    }
 }
 
 int main(void)
@@ -114,6 +140,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(results_are_those_of_the_cpu, open_device, close_device),
         cmocka_unit_test_setup_teardown(modules_say_so, open_device, close_device),
         cmocka_unit_test(widths_are_those_in_use),
+        cmocka_unit_test(halves_are_asked_for_by_those_who_convert_them),
     };
     return cmocka_run_group_tests_name("no_numbers", tests, NULL, NULL);
 }

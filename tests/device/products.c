@@ -170,14 +170,27 @@ static void every_layout(void **state)
         }
 }
 
+// Pairs of bf16 have tiles of their own, of up to 32 rows and columns, and 32 positions at once.
+static void every_size_of_pairs(void **state)
+{
+    static const int64_t sizes[] = {15, 16, 17, 31, 32, 33, 49, 64, 65}, positions[] = {30, 31, 32, 33, 64, 95};
+    for (size_t i = 0; i < COUNT_OF(sizes); i++)
+        for (size_t j = 0; j < COUNT_OF(sizes); j++)
+            for (size_t q = 0; q < COUNT_OF(positions); q++) {
+                int layouts[] = {(int)(i + j + q) % LAYOUTS, (int)(i + q) % LAYOUTS, (int)j % LAYOUTS};
+                check(sizes[i], sizes[j], positions[q], dtypes[2 + (i + j) % 2], layouts);
+            }
+}
+
 // More rows, columns and positions than a block has, in odd numbers; k in several chunks, and with none; factors whose
 // positions are spread so far that they are packed.
 static void blocks(void **state)
 {
-    static const int64_t sizes[][3] = {
-        {145, 65, 513}, {293, 35, 1029}, {17, 2053, 67}, {13, 1, 70001}, {37, 45, 33001}, {129, 1057, 601},
-        {5, 7, 0},      {1, 1031, 1100}, {2, 2050, 600}, {7, 131, 517},  {1500, 3, 700},  {19, 7, 9001},
-        {0, 5, 7},      {5, 0, 7},       {401, 33, 2},   {64, 65, 1100}, {101, 131, 701}, {103, 130, 703}};
+    static const int64_t sizes[][3] = {{145, 65, 513},  {293, 35, 1029},  {17, 2053, 67},  {13, 1, 70001},
+                                       {37, 45, 33001}, {129, 1057, 601}, {5, 7, 0},       {1, 1031, 1100},
+                                       {2, 2050, 600},  {7, 131, 517},    {1500, 3, 700},  {19, 7, 9001},
+                                       {0, 5, 7},       {5, 0, 7},        {401, 33, 2},    {64, 65, 1100},
+                                       {101, 131, 701}, {103, 130, 703},  {259, 291, 2091}};
     for (size_t s = 0; s < COUNT_OF(sizes); s++)
         for (size_t t = 0; t < COUNT_OF(dtypes); t += s % 3 ? 1 : 2) {
             if (sizes[s][0] * sizes[s][1] * sizes[s][2] > 20000000 && t != s % COUNT_OF(dtypes) && t != 2) continue;
@@ -242,24 +255,30 @@ static void few_rows_and_columns(void **state)
 }
 
 // Rows that are further apart than a page, as in a piece of a large matrix.
-static void huge_strides(void **state)
+static void check_huge_strides(int n)
 {
-    enum { M = 29, N = 35, K = 41, FAR = 1 << 16 };
+    enum { M = 29, K = 41, FAR = 1 << 16 };
     float *a = calloc(M, FAR * sizeof *a), *b = calloc(K, FAR * sizeof *b), *y = calloc(M, FAR * sizeof *y);
     for (int i = 0; i < M; i++)
         for (int q = 0; q < K; q++) a[i * FAR + q] = (float)((i * 3 + q) % 7 - 3);
     for (int q = 0; q < K; q++)
-        for (int j = 0; j < N; j++) b[q * FAR + j] = (float)((q * 5 + j) % 9 - 4);
+        for (int j = 0; j < n; j++) b[q * FAR + j] = (float)((q * 5 + j) % 9 - 4);
     struct side sa = {a, KILN_F32, 0, 0, {FAR, 1}}, sb = {b, KILN_F32, 0, 0, {FAR, 1}};
     struct side out = {y, KILN_F32, 0, 0, {FAR, 1}};
-    multiply(&sa, &sb, &out, M, N, K);
+    multiply(&sa, &sb, &out, M, n, K);
     for (int i = 0; i < M; i++)
-        for (int j = 0; j < N; j++) {
+        for (int j = 0; j < n; j++) {
             float want = 0;
             for (int q = 0; q < K; q++) want += a[i * FAR + q] * b[q * FAR + j];
             assert_true(y[i * FAR + j] == want);
         }
     free(a), free(b), free(y);
+}
+
+static void huge_strides(void **state)
+{
+    check_huge_strides(35);
+    check_huge_strides(195);
 }
 
 // NaN and infinity stay in the rows and columns that they belong to, whatever is packed beside them.
@@ -295,9 +314,9 @@ static void no_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size),      cmocka_unit_test(every_layout),         cmocka_unit_test(blocks),
-        cmocka_unit_test(many_small_ones), cmocka_unit_test(few_rows_and_columns), cmocka_unit_test(huge_strides),
-        cmocka_unit_test(no_numbers),
+        cmocka_unit_test(every_size),   cmocka_unit_test(every_size_of_pairs), cmocka_unit_test(every_layout),
+        cmocka_unit_test(blocks),       cmocka_unit_test(many_small_ones),     cmocka_unit_test(few_rows_and_columns),
+        cmocka_unit_test(huge_strides), cmocka_unit_test(no_numbers),
     };
     if (lacks_instructions()) return TEST_SKIPPED;
     return cmocka_run_group_tests(tests, open_device, close_device);

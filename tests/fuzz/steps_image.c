@@ -94,6 +94,38 @@ kiln_tensor *step_conv_transposed(struct operands *o)
     return kiln_conv_transpose2d(x, w, &opts);
 }
 
+// Numbers of a few values, of a shape.
+static kiln_tensor *pattern(struct operands *o, int period, size_t rank, const int64_t *dims)
+{
+    int64_t n = 1;
+    for (size_t i = 0; i < rank; i++) n *= dims[i];
+    kiln_tensor *v = kiln_fmod(kiln_arange(kiln_tensor_device(o->a), KILN_F32, 0, (double)n, 1), period);
+    v = kiln_div(kiln_sub(v, 0.5 * period), 4);
+    return kiln_reshape(kiln_cast(v, kiln_tensor_dtype(o->a)), rank, dims);
+}
+
+// Small images of many channels, of which the operand's elements make each: what Winograd's ways are for, forward and
+// as the gradient of the image.
+kiln_tensor *step_conv_deep(struct operands *o)
+{
+    static const char *const ways[] = {"mean of images and channels", "mean of images and places", "mean of places"};
+    int64_t images = 1 + choose(o, 9), channels = 40 + choose(o, 30), outputs = 40 + choose(o, 24),
+            side = 5 + choose(o, 11), k = kiln_numel(o->a);
+    uint32_t how = choose(o, 3);
+    if (!is_float(o->a) || !k || k > 64) return NULL;
+    kiln_tensor *mix = pattern(o, 5, 2, (int64_t[]){k, channels}), *row = kiln_reshape(o->a, KILN_SHAPE(1, k));
+    kiln_tensor *color = with_noise(o->run, kiln_matmul(row, mix));
+    kiln_tensor *x = kiln_add(pattern(o, 11, 4, (int64_t[]){images, 1, side, side}),
+                              kiln_reshape(color, KILN_SHAPE(1, channels, 1, 1)));
+    kiln_tensor *w =
+        kiln_div(pattern(o, 7, 4, (int64_t[]){outputs, channels, 3, 3}), kiln_scalar(64)); // sums stay small
+    x = with_noise(o->run, kiln_conv2d(x, w, KILN_CONV2D(.padding = {1, 1})));
+    say(o, "conv2d(%d images of %s in %d channels, %dx%d, [%d,%d,3,3]): %s", (int)images, o->na, (int)channels,
+        (int)side, (int)side, (int)outputs, (int)channels, ways[how]);
+    if (how == 0) return kiln_mean(x, KILN_REDUCE(.axes = KILN_AXES(0, 1)));
+    return kiln_mean(x, how == 1 ? KILN_REDUCE(.axes = KILN_AXES(0, 2, 3)) : KILN_REDUCE(.axes = KILN_AXES(2, 3)));
+}
+
 static kiln_tensor *pool_line(struct operands *o, bool max)
 {
     kiln_tensor *x = as_lines(o->a);

@@ -10,7 +10,7 @@ static const struct sizes {
              {67, 29, 5}, {129, 15, 7}, {11, 33, 65}, {0, 7, 4},    {7, 0, 4},     {4, 5, 0}};
 static const struct sizes *now;
 
-enum { MOST_NUMBERS = 131 * 65 };
+enum { MOST_NUMBERS = 1030 * 250 };
 static double a[MOST_NUMBERS], b[MOST_NUMBERS], want[MOST_NUMBERS * 2], got[MOST_NUMBERS * 2];
 
 #define FN(name) \
@@ -140,29 +140,70 @@ FN(turned)
     return kiln_error();
 }
 
+static void turn(struct fixture *f, kiln_function *j, kiln_dtype dtype, int64_t m, int64_t n)
+{
+    for (int64_t i = 0; i < m * n; i++) a[i] = (double)(i % 509), b[i] = (double)(i % 61);
+    kiln_scope *s = kiln_scope_begin();
+    kiln_tensor *x = kiln_cast(kiln_from_data(f->dev, KILN_F64, KILN_SHAPE(m, n), a), dtype);
+    kiln_tensor *y = kiln_cast(kiln_from_data(f->dev, KILN_F64, KILN_SHAPE(n, m), b), dtype), *out;
+    ok(kiln_call(j, (kiln_tensor *[]){x, y}, 2, &out, 1));
+    ok(kiln_read(kiln_cast(out, KILN_F64), got, sizeof(double) * (size_t)(m * n)));
+    for (int64_t i = 0; i < m * n; i++) assert_true(got[i] == 2 * a[i % m * n + i / m] + b[i]);
+    kiln_scope_end(&s);
+}
+
 // What lies across the vectors is transposed by tiles, of which the last ones are of any height and width.
 static void tiles_of_any_size(void **state)
 {
     enum { MOST = 37 };
-    struct fixture *f = *state;
+    static const int64_t many[] = {1, 17, 127, 128, 129, 144, 250, 513, 1030}; // about a tile, and steps of it
     const kiln_dtype dtypes[] = {KILN_F32, KILN_F64, KILN_F16};
     kiln_function *j = kiln_jit(turned, NULL, NULL);
-    for (size_t t = 0; t < sizeof dtypes / sizeof dtypes[0]; t++)
+    for (size_t t = 0; t < sizeof dtypes / sizeof dtypes[0]; t++) {
         for (int64_t m = 1; m <= MOST; m++)
-            for (int64_t n = 1; n <= MOST; n += m % 3 + 1) {
-                for (int64_t i = 0; i < m * n; i++) a[i] = (double)(i % 509), b[i] = (double)(i % 61);
-                kiln_tensor *x = kiln_cast(kiln_from_data(f->dev, KILN_F64, KILN_SHAPE(m, n), a), dtypes[t]);
-                kiln_tensor *y = kiln_cast(kiln_from_data(f->dev, KILN_F64, KILN_SHAPE(n, m), b), dtypes[t]), *out;
-                ok(kiln_call(j, (kiln_tensor *[]){x, y}, 2, &out, 1));
-                ok(kiln_read(kiln_cast(out, KILN_F64), got, sizeof(double) * (size_t)(m * n)));
-                for (int64_t i = 0; i < m * n; i++) assert_true(got[i] == 2 * a[i % m * n + i / m] + b[i]);
-            }
+            for (int64_t n = 1; n <= MOST; n += m % 3 + 1) turn(*state, j, dtypes[t], m, n);
+        for (size_t m = 0; m < sizeof many / sizeof *many; m++)
+            for (size_t n = 0; n < sizeof many / sizeof *many; n++)
+                if (many[m] * many[n] <= MOST_NUMBERS) turn(*state, j, dtypes[t], many[m], many[n]);
+    }
     kiln_function_free(&j);
+}
+
+// Every second lies as the result does: were most transposed, vectors would lie along those.
+FN(many_turned)
+{
+    out[0] = kiln_transpose(in[0], 0, 1);
+    for (size_t i = 1; i < n_in; i++) out[0] = kiln_add(out[0], i % 2 ? in[i] : kiln_transpose(in[i], 0, 1));
+    return kiln_error();
+}
+
+// Tiles of many inputs are lower: together they fit the first cache.
+static void tiles_of_many_inputs(void **state)
+{
+    enum { MANY = 24, M = 150, N = 139 };
+    struct fixture *f = *state;
+    kiln_tensor *in[MANY], *out;
+    for (size_t n = 2; n <= MANY; n += 2) {
+        kiln_function *j = kiln_jit(many_turned, NULL, NULL);
+        for (int64_t k = 0; k < (int64_t)n; k++) {
+            for (int64_t i = 0; i < M * N; i++) a[i] = (double)((i + k) % 509);
+            in[k] = kiln_cast(kiln_from_data(f->dev, KILN_F64, KILN_SHAPE(k % 2 ? N : M, k % 2 ? M : N), a), KILN_F32);
+        }
+        ok(kiln_call(j, in, n, &out, 1));
+        ok(kiln_read(kiln_cast(out, KILN_F64), got, sizeof(double) * M * N));
+        for (int64_t i = 0; i < M * N; i++) {
+            double sum = 0;
+            for (int64_t k = 0; k < (int64_t)n; k++) sum += (double)(((k % 2 ? i : i % M * N + i / M) + k) % 509);
+            assert_true(got[i] == sum);
+        }
+        kiln_function_free(&j);
+    }
 }
 
 int main(void)
 {
     if (choose_device(0, NULL)) return 77;
-    const struct CMUnitTest tests[] = {FIXTURE(of_every_size), FIXTURE(with_gradients), FIXTURE(tiles_of_any_size)};
+    const struct CMUnitTest tests[] = {FIXTURE(of_every_size), FIXTURE(with_gradients), FIXTURE(tiles_of_any_size),
+                                       FIXTURE(tiles_of_many_inputs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

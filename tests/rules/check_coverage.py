@@ -72,8 +72,8 @@ def on_cpu_alone(root, ops):
     text = ''.join(p.read_text() for p in sorted((root / 'src/ops').glob('*.c')))
     bodies = dict(re.findall(r'^(?:static )?kiln_status (\w+)\(.*?\)\n\{\n(.*?)^\}', text, re.M | re.S))
     asked = {name: set(re.findall(r'\bFAMILY_(\w+)', body)) for name, body in bodies.items()}
-    for name, body in bodies.items():  # what a helper beside it asks for
-        asked[name] |= {f for called in re.findall(r'return (\w+)\(', body) for f in asked.get(called, ())}
+    for name, body in bodies.items():  # what a helper beside it asks for, where it is not one way of several
+        asked[name] |= {f for called in re.findall(r'^ *return (\w+)\(', body, re.M) for f in asked.get(called, ())}
     return sorted(op.name for op in ops if asked.get(op.lower, set()) & alone)
 
 

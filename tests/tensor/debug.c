@@ -96,7 +96,8 @@ static void module_and_disassembly_agree(void **state)
 // As one form runs: no constant is left to the driver, and what the form does not use is gone.
 static void a_module_is_specialised(void **state)
 {
-    static const uint32_t ids[] = {0, 1, 2, 3, 4, 5, 8, 9, 10, 18, 19}, values[] = {256, 1, 0, 0, 4, 0, 8, 8, 8, 0, 1};
+    static const uint32_t ids[] = {0, 1, 2, 3, 4, 5, 8, 9, 10, 18, 19, 20},
+                          values[] = {256, 1, 0, 0, 4, 0, 6, 6, 6, 0, 1, 1};
     size_t add = find_kernel("add_f32"), n_before = 0, n_words = 0, n_specs = 0;
     kiln_kernel_spirv(add, &n_before);
     uint32_t *words = kiln_kernel_specialise(add, ids, values, sizeof ids / sizeof *ids, &n_words);
@@ -112,6 +113,17 @@ static void a_module_is_specialised(void **state)
         n_specs += op >= 48 && op <= 52; // OpSpecConstantTrue ... OpSpecConstantOp
     }
     assert_int_equal(n_specs, 0);
+    // Of f16: three modes of 16 bits and one of 32, and where others go with them, two of 64.
+    size_t n_ready = 0, n_modes = 0;
+    uint32_t *ready = kiln_spirv_with_modes(words, n_words, &n_ready);
+    assert_non_null(ready);
+    for (size_t at = 5; at < n_ready; at += ready[at] >> 16)
+        n_modes += (ready[at] & 0xffff) == 16 && ready[at + 2] >= 4459 && ready[at + 2] <= 4462;
+    assert_int_equal(n_modes, 6);
+    free(ready);
+    words[5] = 0; // nothing that can be walked
+    assert_null(kiln_spirv_with_modes(words, n_words, &n_ready));
+    assert_error(KILN_E_ARGUMENT, "no entry point");
     free(words);
 }
 

@@ -12,13 +12,18 @@
 
 void c_prologue(struct str *out);
 
-// Rows of the table under way: declarations and initialisers.
+// Arithmetic steps an element, as many as the kernel's row of the table says.
+kiln_status c_cost(const struct kernel *k, int *out);
+
+// Rows of the table under way, and beside each its functions of one instruction set with their declarations.
 struct c_table {
-    struct str declarations, rows;
+    struct str rows, declarations, functions;
+    int n;
 };
 
 void c_table_init(struct c_table *t);
 void c_table_free(struct c_table *t);
 kiln_status c_table_add(struct c_table *t, const struct kernel *k, kernel_id id);
-// The whole file; n_kernels is the size of the catalogue.
-kiln_status c_table_text(const struct c_table *t, int n_kernels, struct str *out);
+// The file of rows, and the file of functions, which is compiled once for each instruction set.
+kiln_status c_table_rows(const struct c_table *t, struct str *out);
+kiln_status c_table_functions(const struct c_table *t, struct str *out);

@@ -17,7 +17,7 @@ kiln_status gen_tables(struct catalogue *g, const char *dir);                   
 kiln_status gen_composites_header(const char *path);                              // kiln/composites.h
 kiln_status gen_cxx_header(const char *path);                                     // kiln/ops.hpp
 kiln_status gen_composites(const char *dir);                                      // composites.h, composites_api.c
-kiln_status gen_cpu(struct catalogue *g, const char *dir);                        // cpu_<class>.c, cpu_table.c
+kiln_status gen_cpu(struct catalogue *g, const char *dir);                        // cpu_*.c
 kiln_status gen_spirv(struct catalogue *g, const char *dir, const char *shaders); // spirv_modules.*, *.comp
 kiln_status gen_onnx(struct catalogue *g, const char *dir);                       // onnx_fns.h, onnx_table.c
 kiln_status gen_write(const char *dir, const char *file, struct str *s);          // frees s

@@ -158,9 +158,8 @@ static void choose_attention(const struct fused_kernel *k, const struct device_c
     f->tile_n = (uint32_t)ceil_div((uint64_t)glsl_section_size(k, &s, 2), width) * width;
 }
 
-void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out)
+static void choose_form(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *f)
 {
-    struct glsl_form *f = out;
     int64_t longest = fused_longest_row(k);
     uint64_t length = longest ? (uint64_t)longest : 1;
     *f = (struct glsl_form){
@@ -201,10 +200,16 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
     if (f->kind != GLSL_COLUMNS && caps->shuffle && caps->subgroup_size > 1) f->subgroup = caps->subgroup_size;
 }
 
+void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out)
+{
+    choose_form(k, caps, n_kept, out);
+    out->halves = caps->halves;
+}
+
 void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 {
-    const uint32_t values[] = {f->kind,   f->lanes,    f->rows,   f->chunk,  f->keep, f->vector,
-                               f->splits, f->subgroup, f->tile_m, f->tile_n, f->run,  f->matrix};
+    const uint32_t values[] = {f->kind,     f->lanes,  f->rows,   f->chunk, f->keep,   f->vector, f->splits,
+                               f->subgroup, f->tile_m, f->tile_n, f->run,   f->matrix, f->halves};
     _Static_assert(sizeof values == sizeof *f && sizeof values <= sizeof p->choices, "a form fits into a plan");
     memcpy(p->choices, values, sizeof values);
     p->form = (uint8_t)f->kind;
@@ -215,7 +220,7 @@ void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 void glsl_form_load(const struct codegen_plan *p, struct glsl_form *out)
 {
     const uint32_t *c = p->choices;
-    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11]};
+    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11], c[12]};
 }
 
 void glsl_sections_of(const struct fused_kernel *k, const struct glsl_form *f, struct glsl_sections *out)

@@ -29,6 +29,7 @@ struct glsl_form {
     uint32_t tile_m, tile_n; // results of a workgroup; 0: no product
     uint32_t run;            // of tiles: see ir/tile.h
     uint32_t matrix;         // of tiles: side of a subgroup's matrices; 0: sums are in registers
+    uint32_t halves;         // instructions convert f16
 };
 
 // First word of each argument, -1 for none. A number is one word, or two where indices are wide; a division constant is

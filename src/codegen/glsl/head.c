@@ -118,6 +118,8 @@ void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan)
     if (k->trips.together) str_add(e->out, "#define TOGETHER\n");
     for (unsigned i = 0; i < DTYPE_COUNT; i++)
         if (memory[i]) str_addf(e->out, "#define MEMORY_%s\n", dtype_name(i));
+    bool of_bf16 = f->matrix && glsl_halves_of(k) == KILN_BF16;
+    if (memory[KILN_F16] && f->halves && !of_bf16) str_add(e->out, "#define HALVES\n");
     if (e->layout.workspace >= 0 && !k->trips.together)
         str_addf(e->out, "#define WORKSPACE\n#define AT_WORKSPACE %d\n", e->layout.workspace);
     if (folds) {
@@ -126,7 +128,7 @@ void glsl_add_head(struct glsl_emitter *e, const struct codegen_plan *plan)
         if (f->subgroup > 1) str_add(e->out, "#define SHUFFLES\n");
         if (f->kind != GLSL_POINTS) str_add(e->out, "#define ROWS_FOLD\n");
     }
-    if (f->matrix && glsl_halves_of(k) == KILN_BF16) str_add(e->out, "#define MATRICES_BF16\n");
+    if (of_bf16) str_add(e->out, "#define MATRICES_BF16\n");
     if (f->matrix) str_add(e->out, "#define MATRICES\n#include \"matrix_units.glsl\"\n");
     str_add(e->out, "#include \"fused.glsl\"\n");
     if (f->matrix)

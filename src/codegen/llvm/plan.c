@@ -91,11 +91,16 @@ static uint32_t tile_dim_of(const struct fused_kernel *k, int lanes)
     return LLVM_NO_DIM;
 }
 
-// Of what is transposed a line of a cache is read at once.
-static uint32_t tile_rows(const uint32_t *c)
+// Rows that share what lies across; of what is transposed, rows of which all inputs together fit the first cache, and
+// the stack of any thread.
+static uint32_t tile_rows(const struct fused_kernel *k, const uint32_t *c)
 {
-    enum { ROWS_ACROSS = 64, LINE_BITS = 512 }; // rows that share what lies across
-    return c[LLVM_ACROSS] ? ROWS_ACROSS : c[LLVM_TAIL_WIDTH] * (LINE_BITS / c[LLVM_VECTOR_BITS]);
+    enum { ACROSS = 64, MOST = 128, LEAST = 16, LINE_B = 64, MOST_B = 32 << 10 };
+    uint32_t line_B = 0, rows = MOST;
+    if (c[LLVM_ACROSS]) return ACROSS;
+    for (int i = 0; i < k->n_in; i++) line_B += k->in[i].strides[c[LLVM_TILE_DIM]] == 1 ? LINE_B : 0;
+    while (rows > LEAST && rows * line_B > MOST_B) rows /= 2;
+    return rows;
 }
 
 // --- short rows that lie across the lanes ---
@@ -198,7 +203,7 @@ kiln_status llvm_plan(const struct fused_kernel *k, const struct device_caps *ca
     c[LLVM_TILE_DIM] = across >= 0                                       ? shared_dim_of(k, across)
                        : fused_is_flat(k) && !in_registers && lanes >= 0 ? tile_dim_of(k, lanes)
                                                                          : LLVM_NO_DIM;
-    if (c[LLVM_TILE_DIM] != LLVM_NO_DIM) c[LLVM_TILE_ROWS] = tile_rows(c);
+    if (c[LLVM_TILE_DIM] != LLVM_NO_DIM) c[LLVM_TILE_ROWS] = tile_rows(k, c);
     if (k->n_stages > 0) c[LLVM_WIDE_SUM] = longest > (out->form == LLVM_OVER_ROW ? SHARED_ROW : SHORT_ROW);
     if (can_split(k)) c[LLVM_SPLIT_DIM] = (uint32_t)(k->n_dims - k->n_reduce);
     if (out->form == LLVM_OVER_ROW && k->n_reduce == 1 && k->n_stages > 0 && longest <= KEEP_ELEMENTS)

@@ -11,7 +11,7 @@ static kiln_status slice_of_launch(const struct launch_after *a, int64_t i)
     struct launch l = *a->launch;
     l.sizes[0] = a->first_size[i == a->slices - 1];
     for (int o = 0; o < a->n_operands; o++) l.operands[o].address += (uint64_t)(i * a->step_B[o]);
-    return CPU_FN(cpu_pointwise)(&CPU_FN(cpu_table)[l.kernel], &l);
+    return CPU_FN(cpu_pointwise)(cpu_kernel_of(l.kernel), &l);
 }
 
 kiln_status CPU_FN(cpu_after)(const struct launch_after *a, int64_t begin, int64_t end)

@@ -29,9 +29,10 @@ void CPU_FN(attention_start)(struct attention_work *a, const struct launch *l, i
 
 void CPU_FN(attention_take_pairs)(struct attention_work *a)
 {
-    bool pairs = CPU_FN(cpu_gemm_has_bf16)();
-    for (int i = 0; i < 3; i++) pairs = pairs && a->l->operands[i].dtype == KILN_BF16;
-    if (pairs) a->kind = &CPU_FN(cpu_gemm_bf16);
+    bool bf16 = true;
+    for (int i = 0; i < 3; i++) bf16 = bf16 && a->l->operands[i].dtype == KILN_BF16;
+    const struct gemm_kind *pairs = bf16 ? CPU_FN(cpu_gemm_pairs)() : NULL;
+    if (pairs) a->kind = pairs;
 }
 
 struct gemm_matrix CPU_FN(attention_matrix)(const struct attention_work *a, int o, int64_t batch, int64_t row)

@@ -212,7 +212,7 @@ static void run_blocks(struct col_run *t, int pass, int64_t first, int64_t end, 
         char *to = last ? out->base + t->at_B[j->n_in] + row_position(j, j->n_in, first) : NULL;
         t->b.out = t->as_is[j->n_in] ? to : t->memory[j->n_in];
         t->b.out_ld = t->as_is[j->n_in] ? j->strides[j->n_in][inner] / out->size_B : t->c->width;
-        j->k->col(2 * pass + 1, &t->b);
+        j->k->fn.col(2 * pass + 1, &t->b);
         if (!last) {
             state_flush(s, j->k, pass, t->m);
         } else if (!t->as_is[j->n_in]) {
@@ -231,7 +231,7 @@ static void store_row_values(struct col_run *t)
     const struct cpu_side *out = &j->side[j->n_in];
     char *to = out->base + t->at_B[j->n_in];
     t->b.out = t->as_is[j->n_in] ? to : t->memory[j->n_in];
-    j->k->col(2 * j->k->n_stages, &t->b);
+    j->k->fn.col(2 * j->k->n_stages, &t->b);
     if (!t->as_is[j->n_in]) cpu_side_scatter(out, t->memory[j->n_in], to, t->m, j->strides[j->n_in][t->c->dim]);
 }
 
@@ -251,7 +251,7 @@ static kiln_status run_tiles(void *user, int64_t begin, int64_t end)
         use_state(&t, &total);
         for (int pass = 0; pass < j->k->n_stages; pass++) {
             state_start(&total, j->k, pass, t.m);
-            j->k->col(2 * pass, &t.b);
+            j->k->fn.col(2 * pass, &t.b);
             for (int64_t p = 0; p < j->count; p += j->chunk) {
                 bool only = j->count <= j->chunk;
                 const struct col_state *s = only ? &total : &part;
@@ -272,7 +272,7 @@ static kiln_status run_tiles(void *user, int64_t begin, int64_t end)
         if (j->k->row_out) {
             store_row_values(&t);
         } else {
-            j->k->col(2 * j->k->n_stages, &t.b);
+            j->k->fn.col(2 * j->k->n_stages, &t.b);
             run_blocks(&t, j->k->n_stages, 0, j->count, &total);
         }
     }
@@ -296,7 +296,7 @@ static kiln_status run_chunks(void *user, int64_t begin, int64_t end)
     TRY(start_run(&t, s->c, s->keep));
     enter_tile(&t, s->unit);
     use_state(&t, &s->total);
-    j->k->col(2 * s->pass, &t.b);
+    j->k->fn.col(2 * s->pass, &t.b);
     for (int64_t p = begin; p < end; p++) {
         struct col_state part;
         state_place(&part, s->c, s->parts + (size_t)p * state_size_B(s->c));

@@ -25,11 +25,6 @@ struct weight_grad_unit {
     char *panels, *rows, *sums;
 };
 
-static int64_t in_parts(int64_t n, int64_t of)
-{
-    return (n + of - 1) / of;
-}
-
 static int64_t rows_ld(const struct weight_grad_job *j)
 {
     return j->step + BEHIND;
@@ -93,7 +88,7 @@ static void multiply_rows(const struct weight_grad_job *j, const struct weight_g
                           int64_t count, bool add)
 {
     const struct gemm_kind *kind = j->kind;
-    int64_t wide = kind->tiles.columns, size_B = kind->unit_B, heights = in_parts(rows, kind->tiles.rows);
+    int64_t wide = kind->tiles.columns, size_B = kind->unit_B, heights = parts(rows, kind->tiles.rows);
     struct gemm_tile t = {.row_B = rows_ld(j) * size_B,
                           .step_B = size_B,
                           .b_step_B = wide * size_B,
@@ -131,12 +126,12 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
 {
     const struct weight_grad_job *j = user;
     const struct conv_grid *g = &j->g;
-    int64_t wide = j->kind->tiles.columns, size_B = j->kind->unit_B, panels = in_parts(g->outputs, wide);
+    int64_t wide = j->kind->tiles.columns, size_B = j->kind->unit_B, panels = parts(g->outputs, wide);
     int64_t panels_B = panels * wide * j->step * size_B, rows_B = j->rows_of * g->n_taps * rows_ld(j) * size_B;
     struct weight_grad_unit u = {.panels = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(panels_B + rows_B))};
     if (!u.panels) return error_pending;
     u.rows = u.panels + panels_B;
-    int64_t blocks = in_parts(j->places, j->step);
+    int64_t blocks = parts(j->places, j->step);
     for (int64_t i = begin; i < end; i++) {
         int64_t o = i % j->splits_o, c = i / j->splits_o % j->splits_c, rest = i / j->splits_o / j->splits_c;
         u.group = rest % g->groups, u.part = rest / g->groups;
@@ -171,7 +166,7 @@ static kiln_status store_units(void *user, int64_t begin, int64_t end)
     const struct weight_grad_job *j = user;
     const struct conv_grid *g = &j->g;
     const int64_t *s = j->dw.o->strides;
-    int64_t blocks = in_parts(g->channels, STORED), kh = j->kh, kw = j->kw, row_B = j->ld * j->kind->unit_B;
+    int64_t blocks = parts(g->channels, STORED), kh = j->kh, kw = j->kw, row_B = j->ld * j->kind->unit_B;
     bool rows = s[3] == 1 || kw == 1, dense = rows && (kh == 1 || s[2] == kw) && s[1] == g->n_taps;
     if (kw == 1 && kh > 1 && s[2] != 1) dense = false;
     for (int64_t i = begin; i < end; i++) {
@@ -193,11 +188,11 @@ static void divide(struct weight_grad_job *j)
     int64_t taps = g->channels * g->n_taps, threads = cpu_threads();
     j->splits_c = j->splits_o = j->parts = 1;
     if (taps < FEW_TAPS && g->outputs <= FEW_COLUMNS && g->groups < FEW_GROUPS)
-        j->parts = least(in_parts(j->places, j->step), MOST_PARTS);
+        j->parts = least(parts(j->places, j->step), MOST_PARTS);
     else if (g->groups < 2 * threads && g->channels / j->rows_of >= 2 * threads)
         j->splits_c = threads;
     else if (g->groups < 2 * threads)
-        j->splits_o = least(threads, in_parts(g->outputs, j->kind->tiles.columns));
+        j->splits_o = least(threads, parts(g->outputs, j->kind->tiles.columns));
     if (j->parts < 1) j->parts = 1;
 }
 
@@ -208,7 +203,7 @@ static kiln_status multiply(struct weight_grad_job *j)
     j->few = g->outputs <= FEW_OUTPUTS;
     j->step = j->kind->tiles.k;
     j->rows_of = g->n_taps < ROWS ? ROWS / g->n_taps : 1;
-    j->ld = in_parts(g->outputs, lanes) * lanes;
+    j->ld = parts(g->outputs, lanes) * lanes;
     divide(j);
     int64_t sums_B = j->parts * g->groups * taps * j->ld * size_B;
     j->sums = cpu_scratch(CPU_SCRATCH_KEEP, (size_t)sums_B);
@@ -216,8 +211,8 @@ static kiln_status multiply(struct weight_grad_job *j)
     if (j->places == 0) memset(j->sums, 0, (size_t)sums_B);
     int64_t units = j->parts * g->groups * j->splits_c * j->splits_o;
     TRY(cpu_parallel(units, taps * g->outputs * j->places / 16 * g->groups / units + 64, run_units, j));
-    return cpu_parallel(g->groups * in_parts(g->channels, STORED), STORED * g->n_taps * g->outputs * j->parts,
-                        store_units, j);
+    return cpu_parallel(g->groups * parts(g->channels, STORED), STORED * g->n_taps * g->outputs * j->parts, store_units,
+                        j);
 }
 
 struct direct_grad_job {

@@ -25,11 +25,6 @@ struct grid_unit {
     char *piece, *sums;
 };
 
-static int64_t in_parts(int64_t n, int64_t of)
-{
-    return (n + of - 1) / of;
-}
-
 static struct conv_panel panel_at(const struct grid_job *j, int64_t panel)
 {
     int64_t wide = j->kind->tiles.columns, first = panel * wide;
@@ -80,7 +75,7 @@ static void multiply_panel(const struct grid_job *j, const struct grid_unit *u, 
         CPU_FN(cpu_conv_pack)(g, p, u->group * g->channels + c0, channels, b);
     }
     t.next = t.b = b;
-    int64_t heights = in_parts(u->outputs, kind->tiles.rows), low = u->outputs / heights, high = u->outputs % heights;
+    int64_t heights = parts(u->outputs, kind->tiles.rows), low = u->outputs / heights, high = u->outputs % heights;
     for (int64_t i = 0, r = 0; i < heights; i++) {
         int64_t rows = low + (i < high);
         t.a = g->weight + ((first + r) * g->ld_w + c0 * g->n_taps) * size_B;
@@ -153,7 +148,7 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
         int64_t one_B = jobs->of[k].step * jobs->of[k].g->n_taps * wide_B;
         if (one_B > piece_B) piece_B = one_B;
     }
-    int64_t most = in_parts(j->panels, j->blocks), outputs = in_parts(g->outputs, j->parts);
+    int64_t most = parts(j->panels, j->blocks), outputs = parts(g->outputs, j->parts);
     char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(piece_B + most * outputs * wide_B + 64));
     if (!scratch) return error_pending;
     for (int64_t i = begin; i < end; i++) {
@@ -178,14 +173,13 @@ static void divide(struct grid_job *j)
     enum { RESULTS_B = 256 << 10, OUTPUTS = 256, FEW = 24 };
     const struct conv_grid *g = j->g;
     int64_t wide_B = j->kind->tiles.columns * j->kind->unit_B, units = 2 * (int64_t)cpu_threads();
-    j->parts = in_parts(g->outputs, OUTPUTS);
-    int64_t most = RESULTS_B / (in_parts(g->outputs, j->parts) * wide_B);
-    j->blocks = in_parts(j->panels, most > 1 ? most : 1);
+    j->parts = parts(g->outputs, OUTPUTS);
+    int64_t most = RESULTS_B / (parts(g->outputs, j->parts) * wide_B);
+    j->blocks = parts(j->panels, most > 1 ? most : 1);
     if (cpu_threads() == 1) return;
-    if (g->groups * j->parts * j->blocks < units) j->blocks = least(j->panels, in_parts(units, g->groups * j->parts));
+    if (g->groups * j->parts * j->blocks < units) j->blocks = least(j->panels, parts(units, g->groups * j->parts));
     int64_t others = g->groups * j->blocks;
-    if (others * j->parts < units && g->outputs > FEW)
-        j->parts = least(in_parts(g->outputs, FEW), in_parts(units, others));
+    if (others * j->parts < units && g->outputs > FEW) j->parts = least(parts(g->outputs, FEW), parts(units, others));
 }
 
 static struct grid_job job_of(const struct conv_grid *g)
@@ -193,10 +187,10 @@ static struct grid_job job_of(const struct conv_grid *g)
     enum { FEW_OUTPUTS = 128 };
     struct grid_job j = {.g = g, .kind = g->cls == CLASS_F64 ? &CPU_FN(cpu_gemm_f64) : &CPU_FN(cpu_gemm_f32)};
     j.places = g->images * g->oh * g->ow;
-    j.panels = in_parts(j.places, j.kind->tiles.columns);
+    j.panels = parts(j.places, j.kind->tiles.columns);
     int64_t k = j.kind->tiles.k, passes = (g->channels * g->n_taps + k / 2) / k;
     passes = least(passes > 1 ? passes : 1, g->channels > 0 ? g->channels : 1);
-    j.step = in_parts(g->channels, passes);
+    j.step = parts(g->channels, passes);
     if (j.step < 1) j.step = 1;
     j.in_place = is_dense(&g->y, g->oh, g->ow);
     bool one = g->n_taps == 1 && g->taps->y == 0 && g->taps->x == 0 && g->sh == 1 && g->sw == 1;
@@ -211,7 +205,7 @@ kiln_status CPU_FN(cpu_conv_grids)(const struct conv_grid *g, int64_t n)
     int64_t size = 0;
     if (g->images * g->oh * g->ow == 0 || g->groups == 0 || g->outputs == 0) return KILN_OK;
     bool done = false;
-    if (n == 1 && CPU_FN(cpu_conv_is_winograd)(g)) TRY(CPU_FN(cpu_conv_winograd)(g, &done));
+    if (n == 1) TRY(CPU_FN(cpu_conv_winograd)(g, &done));
     if (done) return KILN_OK;
     if (CPU_FN(cpu_conv_is_spread)(g, n)) return CPU_FN(cpu_conv_spread)(g, n);
     for (int64_t i = 0; i < n; i++) {

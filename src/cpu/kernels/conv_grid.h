@@ -37,8 +37,8 @@ kiln_status CPU_FN(cpu_conv_grids)(const struct conv_grid *g, int64_t n);
 bool CPU_FN(cpu_conv_is_spread)(const struct conv_grid *g, int64_t n);
 kiln_status CPU_FN(cpu_conv_spread)(const struct conv_grid *g, int64_t n);
 
-// The same for 3 x 3 taps, with fewer products. Not *done: where pixels or weights are too large for sums of them.
-bool CPU_FN(cpu_conv_is_winograd)(const struct conv_grid *g);
+// The same for 3 x 3 taps, with fewer products. Not *done: where that does not pay, and where pixels or weights are too
+// large for sums of them.
 kiln_status CPU_FN(cpu_conv_winograd)(const struct conv_grid *g, bool *done);
 
 // Where taps of the kernel lie from a place of the forward grid.

@@ -13,11 +13,6 @@ enum {
     LEAST_ROWS = 4,     // of a band
 };
 
-static int64_t in_parts(int64_t n, int64_t of)
-{
-    return (n + of - 1) / of;
-}
-
 // How far the taps of all grids reach.
 static void reach(const struct conv_grid *g, int64_t n, struct spread_job *j)
 {
@@ -36,7 +31,7 @@ static void reach(const struct conv_grid *g, int64_t n, struct spread_job *j)
 
 int64_t CPU_FN(cpu_spread_panels)(const struct spread_job *j, int64_t rows)
 {
-    return in_parts((rows - 1) * j->pitch + j->g->ow, j->kind->tiles.columns);
+    return parts((rows - 1) * j->pitch + j->g->ow, j->kind->tiles.columns);
 }
 
 // With room for what the last panel reads behind its places; no two channels lie a power of two apart.
@@ -44,7 +39,7 @@ static int64_t plane_of(const struct spread_job *j, int64_t rows)
 {
     const struct conv_grid *g = j->g;
     int64_t n = g->sh * g->sw * (rows + j->more_rows) * j->pitch + 2 * j->kind->tiles.columns;
-    return in_parts(n, 32) * 32 + 16;
+    return parts(n, 32) * 32 + 16;
 }
 
 static int64_t rows_that_fit(const struct spread_job *j)
@@ -61,17 +56,17 @@ bool CPU_FN(cpu_spread_start)(struct spread_job *j, const struct conv_grid *g, i
     int64_t rows = least(rows_that_fit(j), g->oh), images = g->images * g->groups, taps = 0;
     int64_t units = 2 * threads, fewest = least(LEAST_ROWS, g->oh);
     if (rows < fewest) return false;
-    j->bands = in_parts(g->oh, rows);
-    if (threads > 1 && images * j->bands < units) j->bands = in_parts(units, images);
-    j->band = in_parts(g->oh, j->bands);
+    j->bands = parts(g->oh, rows);
+    if (threads > 1 && images * j->bands < units) j->bands = parts(units, images);
+    j->band = parts(g->oh, j->bands);
     if (j->band < fewest) j->band = fewest;
-    j->bands = in_parts(g->oh, j->band);
+    j->bands = parts(g->oh, j->band);
     j->plane = plane_of(j, j->band);
     for (int64_t i = 0; i < n; i++)
         if (g[i].n_taps > taps) taps = g[i].n_taps;
     int64_t k = j->kind->tiles.k, passes = (g->channels * taps + k / 2) / k;
     passes = least(passes > 1 ? passes : 1, g->channels);
-    j->step = in_parts(g->channels, passes);
+    j->step = parts(g->channels, passes);
     return true;
 }
 
@@ -162,7 +157,7 @@ struct spread_row {
 static struct spread_row row_of(const struct spread_job *j, int64_t x)
 {
     const struct conv_grid *g = j->g;
-    struct spread_row r = {x >= 0 ? 0 : in_parts(-x, g->sw), g->w > x ? in_parts(g->w - x, g->sw) : 0, j->pitch};
+    struct spread_row r = {x >= 0 ? 0 : parts(-x, g->sw), g->w > x ? parts(g->w - x, g->sw) : 0, j->pitch};
     r.past = least(r.past, r.n);
     if (r.from > r.past) r.from = r.past = 0;
     return r;
@@ -255,7 +250,7 @@ static void multiply(const struct spread_job *j, const struct conv_grid *g, cons
                      const int32_t *at_B, int64_t panel, float *sums)
 {
     const struct gemm_kind *kind = j->kind;
-    int64_t wide = kind->tiles.columns, heights = in_parts(g->outputs, kind->tiles.rows);
+    int64_t wide = kind->tiles.columns, heights = parts(g->outputs, kind->tiles.rows);
     for (int64_t c = 0; c < g->channels; c += j->step) {
         struct gemm_tile t = {.k = least(g->channels - c, j->step) * g->n_taps,
                               .b = u->copy + (c * j->plane + panel * wide) * 4,

@@ -1,35 +1,11 @@
-// Convolutions of 3 x 3 taps by Winograd's F(2 x 2, 3 x 3) (Lavin and Gray 2016): 2 x 2 results come of 4 x 4 pixels d
-// and 3 x 3 weights g by 16 products in the place of 36,
-//
-//     Y = A^T ((G g G^T) * (B^T d B)) A
-//
-//     B^T = 1  0 -1  0    G = 1    0    0     A^T = 1 1  1  0
-//           0  1  1  0        1/2  1/2  1/2         0 1 -1 -1
-//           0 -1  1  0        1/2 -1/2  1/2
-//           0  1  0 -1        0    0    1
-//
-// each a product of matrices over channels. B and A add, G halves, so that errors are about those of the sums they take
-// the place of; but they are of the size of all 16 pixels, and what overflows or is no number would show in results
-// that it is not part of. Such images and weights are left to other ways.
+// Convolutions of 3 x 3 taps by Winograd's algorithm (conv_winograd.h), a band of an image after the other.
 //
 // The 16 pixels of all tiles of a panel lie at 16 offsets in a copy of the image (conv_spread.h), in phases of 2 x 2.
 #include "cpu/kernels/conv_spread.h"
+#include "cpu/kernels/conv_winograd.h"
+#include <math.h>
 
-enum { SIDE = 4, POINTS = 16, SPARE = 16, OUTPUTS = 96 };
-
-#if defined(__AVX512F__)
-#include <immintrin.h>
-enum { VECTOR_B = 64 };
-#elif defined(__AVX2__)
-#include "cpu/kernels/conv256.h"
-enum { VECTOR_B = 32 };
-#else
-enum { VECTOR_B = 16 };
-#endif
-typedef float tile_vector __attribute__((vector_size(VECTOR_B)));
-// In memory. (What memcpy would bring, gcc moves in halves, through memory too.)
-typedef float stored_vector __attribute__((vector_size(VECTOR_B), aligned(4), may_alias));
-enum { LANES = VECTOR_B / 4, WIDE = 2 * LANES };
+enum { OUTPUTS = 96 };
 
 struct winograd_job {
     const struct conv_grid *g;
@@ -41,21 +17,6 @@ struct winograd_job {
     bool failed; // a band whose pixels are too large
 };
 
-// The tap at each of 3 x 3 places from the least one.
-static bool square_of(const struct conv_grid *g, int64_t *which, struct conv_tap *first)
-{
-    if (g->n_taps != 9) return false;
-    *first = g->taps[0];
-    for (int i = 1; i < 9; i++) first->y = least(first->y, g->taps[i].y), first->x = least(first->x, g->taps[i].x);
-    for (int i = 0; i < 9; i++) which[i] = -1;
-    for (int i = 0; i < 9; i++) {
-        int64_t y = g->taps[i].y - first->y, x = g->taps[i].x - first->x;
-        if (y > 2 || x > 2 || which[y * 3 + x] >= 0) return false;
-        which[y * 3 + x] = i;
-    }
-    return true;
-}
-
 static void tiles_of(struct winograd_job *j, const struct conv_grid *g, const struct conv_tap *first)
 {
     for (int t = 0; t < POINTS; t++) j->taps[t] = (struct conv_tap){first->y + t / SIDE, first->x + t % SIDE};
@@ -66,20 +27,19 @@ static void tiles_of(struct winograd_job *j, const struct conv_grid *g, const st
     j->tiles.taps = j->taps, j->tiles.n_taps = POINTS;
 }
 
-// In products for each channel and output: transforms cost some of both.
-bool CPU_FN(cpu_conv_is_winograd)(const struct conv_grid *g)
+__attribute__((cold)) double CPU_FN(cpu_winograd_bands)(const struct conv_grid *g)
 {
     enum { LEAST = 16, BY_OUTPUT = 10, BY_CHANNEL = 10, WEIGHT_B = 8 << 20, TILES = 256 };
     struct winograd_job j;
     struct conv_tap first;
     int64_t which[9];
-    if (g->cls != CLASS_F32 || g->sh != 1 || g->sw != 1 || !square_of(g, which, &first)) return false;
-    if (g->channels < LEAST || g->outputs < LEAST || g->outputs * g->channels * POINTS * 4 > WEIGHT_B) return false;
+    if (g->cls != CLASS_F32 || g->sh != 1 || g->sw != 1 || !square_of(g, which, &first)) return INFINITY;
+    if (g->channels < LEAST || g->outputs < LEAST || g->outputs * g->channels * POINTS * 4 > WEIGHT_B) return INFINITY;
     tiles_of(&j, g, &first);
-    if (g->images * j.tiles.oh * j.tiles.ow < TILES || !CPU_FN(cpu_spread_start)(&j.s, &j.tiles, 1, 1)) return false;
-    double places = (double)(CPU_FN(cpu_spread_panels)(&j.s, j.s.band) * WIDE * j.s.bands);
-    double around = 1 + (double)BY_OUTPUT / (double)g->outputs + (double)BY_CHANNEL / (double)g->channels;
-    return places * POINTS * around < 0.9 * 9 * (double)(g->oh * g->ow);
+    int64_t tiles = g->images * j.tiles.oh * j.tiles.ow;
+    if (tiles < TILES || !CPU_FN(cpu_spread_start)(&j.s, &j.tiles, 1, 1)) return INFINITY;
+    double places = (double)(g->images * CPU_FN(cpu_spread_panels)(&j.s, j.s.band) * WIDE * j.s.bands);
+    return places * winograd_cost(g, BY_OUTPUT, BY_CHANNEL, tiles);
 }
 
 // --- weights
@@ -92,31 +52,61 @@ struct weight_job {
     bool failed;
 };
 
-static bool is_large(uint32_t most)
+static inline __attribute__((always_inline)) void weights_4(const tile_vector *g, int step, tile_vector *u, int to)
 {
-    enum { EXPONENT_2_100 = (127 + 100) << 23 };
-    return most >= EXPONENT_2_100; // infinities and NaN too
-}
-
-static uint32_t largest(const float *x, int64_t n)
-{
-    uint32_t most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, x + i, sizeof bits);
-        bits &= 0x7fffffff;
-        most = bits > most ? bits : most;
-    }
-    return most;
-}
-
-static void transform_3(const float *g, float *u)
-{
-    float sum = g[0] + g[2];
+    tile_vector sum = g[0] + g[2 * step];
     u[0] = g[0];
-    u[1] = 0.5F * (sum + g[1]);
-    u[2] = 0.5F * (sum - g[1]);
-    u[3] = g[2];
+    u[to] = 0.5F * (sum + g[step]);
+    u[2 * to] = 0.5F * (sum - g[step]);
+    u[3 * to] = g[2 * step];
+}
+
+// Taps of LANES channels from c on, 0 where there are fewer.
+static inline void load_taps(const float *from, int64_t c, int64_t channels, const int64_t *which, tile_vector g[9])
+{
+    float taps[9][LANES] = {{0}};
+    for (int64_t i = 0; i < least(LANES, channels - c); i++)
+        for (int t = 0; t < 9; t++) taps[t][i] = from[(c + i) * 9 + which[t]];
+    for (int t = 0; t < 9; t++) memcpy(&g[t], taps[t], sizeof g[t]);
+}
+
+#if defined(__AVX512F__)
+// Tap t of 16 channels is every ninth of 144 numbers, and no two of them lie in the same lane, for 9 and 16 have no
+// factor in common: nine loads fill one vector, which then is put in order.
+static inline void load_whole_taps(const float *from, const int64_t *which, tile_vector g[9])
+{
+    const __m512i ninth = _mm512_set_epi32(135, 126, 117, 108, 99, 90, 81, 72, 63, 54, 45, 36, 27, 18, 9, 0);
+    tile_vector v[9];
+#pragma GCC unroll 9
+    for (int t = 0; t < 9; t++) {
+        __m512 all = _mm512_setzero_ps();
+#pragma GCC unroll 9
+        for (int i = 0; i < 9; i++) // element 16 i + lane is of tap (7 i + lane) % 9
+            all = _mm512_mask_loadu_ps(all, (__mmask16)(0x201u << (t + 2 * i) % 9), from + 16 * i);
+        v[t] = (tile_vector)_mm512_permutexvar_ps(_mm512_add_epi32(ninth, _mm512_set1_epi32(t)), all);
+    }
+    for (int t = 0; t < 9; t++) g[t] = v[which[t]];
+}
+#endif
+
+bool CPU_FN(cpu_winograd_weights)(const float *from, int64_t channels, const int64_t *which, float *to, int64_t point)
+{
+    if (is_large(largest(from, channels * 9))) return false;
+    for (int64_t c = 0; c < channels; c += LANES) {
+        tile_vector g[9], down[3 * SIDE], u[SIDE];
+#if defined(__AVX512F__)
+        if (c + LANES <= channels)
+            load_whole_taps(from + c * 9, which, g);
+        else
+#endif
+            load_taps(from, c, channels, which, g);
+        for (int x = 0; x < 3; x++) weights_4(g + x, 3, down + x, 3);
+        for (int y = 0; y < SIDE; y++) {
+            weights_4(down + 3 * y, 1, u, 1);
+            for (int x = 0; x < SIDE; x++) *(stored_vector *)(to + (y * SIDE + x) * point + c) = u[x];
+        }
+    }
+    return true;
 }
 
 static kiln_status transform_weights(void *user, int64_t begin, int64_t end)
@@ -126,32 +116,13 @@ static kiln_status transform_weights(void *user, int64_t begin, int64_t end)
     int64_t point = g->groups * g->outputs * w->ld;
     for (int64_t o = begin; o < end; o++) {
         const float *from = (const float *)(const void *)g->weight + o * g->ld_w;
-        if (is_large(largest(from, g->channels * 9))) __atomic_store_n(&w->failed, true, __ATOMIC_RELAXED);
-        for (int64_t c = 0; c < g->channels; c++, from += 9) {
-            float down[3][SIDE], u[SIDE], column[3];
-            for (int x = 0; x < 3; x++) {
-                for (int y = 0; y < 3; y++) column[y] = from[w->which[y * 3 + x]];
-                transform_3(column, down[x]);
-            }
-            for (int y = 0; y < SIDE; y++) {
-                for (int x = 0; x < 3; x++) column[x] = down[x][y];
-                transform_3(column, u);
-                for (int x = 0; x < SIDE; x++) w->to[(y * SIDE + x) * point + o * w->ld + c] = u[x];
-            }
-        }
+        bool fits = CPU_FN(cpu_winograd_weights)(from, g->channels, w->which, w->to + o * w->ld, point);
+        if (!fits) __atomic_store_n(&w->failed, true, __ATOMIC_RELAXED);
     }
     return KILN_OK;
 }
 
 // --- pixels and results of a panel
-
-static inline __attribute__((always_inline)) void pixels_4(const tile_vector *d, int step, tile_vector *v)
-{
-    v[0] = d[0] - d[2 * step];
-    v[step] = d[step] + d[2 * step];
-    v[2 * step] = d[2 * step] - d[step];
-    v[3 * step] = d[step] - d[3 * step];
-}
 
 // From a point to the next, in pixels or sums of n channels or outputs: no power of two, at which all 16 would meet in
 // one set of the nearest cache.
@@ -176,31 +147,6 @@ static void transform_pixels(const struct winograd_job *j, const struct spread_u
     }
 }
 
-static inline __attribute__((always_inline)) void results_2(const tile_vector *m, int step, tile_vector *y, int to)
-{
-    y[0] = m[0] + m[step] + m[2 * step];
-    y[to] = m[step] - m[2 * step] - m[3 * step];
-}
-
-// Sums of places 0, 2, ... and 1, 3, ... of a row, and a bias.
-static inline void add_turns(tile_vector even, tile_vector odd, float bias, float *to)
-{
-#if defined(__AVX2__) && !defined(__AVX512F__)
-    __m256 turns[2], all = _mm256_set1_ps(bias);
-    in_turns_256((__m256)even, (__m256)odd, turns);
-    _mm256_storeu_ps(to, _mm256_add_ps(turns[0], all));
-    _mm256_storeu_ps(to + LANES, _mm256_add_ps(turns[1], all));
-#else
-    float e[LANES], o[LANES];
-    memcpy(e, &even, sizeof e);
-    memcpy(o, &odd, sizeof o);
-    for (int i = 0; i < LANES; i++) {
-        to[2 * i] = e[i] + bias;
-        to[2 * i + 1] = o[i] + bias;
-    }
-#endif
-}
-
 // Two rows of 2 WIDE results of one output, from sums [point] `point` elements apart.
 static void transform_sums(const float *sums, int64_t point, float bias, float (*rows)[2 * WIDE + LANES])
 {
@@ -213,20 +159,6 @@ static void transform_sums(const float *sums, int64_t point, float bias, float (
             add_turns(y[2 * r], y[2 * r + 1], bias, rows[r] + half * WIDE);
         }
     }
-}
-
-static inline void store_row(float *to, const float *from, int64_t n)
-{
-#if defined(__AVX512F__)
-    for (int64_t i = 0; i < n; i += 16) {
-        __mmask16 some = n - i >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << (n - i)) - 1);
-        _mm512_mask_storeu_ps(to + i, some, _mm512_loadu_ps(from + i));
-    }
-#elif defined(__AVX2__)
-    for (int64_t i = 0; i < n; i += 8) store_256(to + i, _mm256_loadu_ps(from + i), n - i);
-#else
-    memcpy(to, from, (size_t)n * sizeof *to);
-#endif
 }
 
 static void store_panel(const struct winograd_job *j, const struct spread_unit *u, const struct spread_run *runs,
@@ -303,7 +235,7 @@ static kiln_status run_units(void *user, int64_t begin, int64_t end)
     return KILN_OK;
 }
 
-kiln_status CPU_FN(cpu_conv_winograd)(const struct conv_grid *g, bool *done)
+kiln_status CPU_FN(cpu_conv_winograd_bands)(const struct conv_grid *g, bool *done)
 {
     struct winograd_job j = {0};
     struct conv_tap first;
@@ -324,4 +256,12 @@ kiln_status CPU_FN(cpu_conv_winograd)(const struct conv_grid *g, bool *done)
     TRY(cpu_parallel(units, size / 16 + 64, run_units, &j));
     *done = !j.failed;
     return KILN_OK;
+}
+
+kiln_status CPU_FN(cpu_conv_winograd)(const struct conv_grid *g, bool *done)
+{
+    double bands = CPU_FN(cpu_winograd_bands)(g), deep = CPU_FN(cpu_winograd_deep)(g);
+    *done = false;
+    if (fmin(bands, deep) >= 0.9 * 9 * (double)(g->images * g->oh * g->ow)) return KILN_OK;
+    return deep < bands ? CPU_FN(cpu_conv_winograd_deep)(g, done) : CPU_FN(cpu_conv_winograd_bands)(g, done);
 }

@@ -163,5 +163,6 @@ kiln_status CPU_FN(cpu_kernel_flash_attention)(const struct launch *l, int64_t b
         int64_t i = u % blocks, block = i % 2 ? blocks - 1 - i / 2 : i / 2;
         take_block(&f, u / blocks, block * f.a.block);
     }
+    gemm_end(f.a.kind);
     return KILN_OK;
 }

@@ -134,11 +134,13 @@ kiln_status CPU_FN(cpu_kernel_gather)(const struct launch *l, int64_t begin, int
                 continue;
             }
             if (n > INDEX_BLOCK) n = INDEX_BLOCK;
-            TRY(index_load(l, 1, index, w.at[1] + w.inner * steps[1] * index_B, n, steps[1], size));
+            const int64_t *at = (const int64_t *)(const void *)(w.at[1] + w.inner * steps[1] * index_B);
+            bool lies = l->operands[1].dtype == KILN_I64 && steps[1] == 1 && all_inside(at, n, size);
+            if (!lies) TRY(index_load(l, 1, index, (const char *)at, n, steps[1], size));
             if (axis_stride == 1 && steps[0] == 0 && n < end - begin) fetch_next(&w, n, size * size_B);
             gather_run(&(struct gather_run){w.at[2] + w.inner * steps[2] * size_B,
-                                            w.at[0] + w.inner * steps[0] * size_B, index, n, steps[2], steps[0],
-                                            axis_stride},
+                                            w.at[0] + w.inner * steps[0] * size_B, lies ? at : index, n, steps[2],
+                                            steps[0], axis_stride},
                        size_B);
         }
         begin += n;

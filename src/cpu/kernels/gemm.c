@@ -12,7 +12,6 @@
 #include "cpu/parallel.h"
 
 enum {
-    MAX_COLUMNS = 1024, // of a block, so that its sums fit into the second-level cache
     MAX_K = 1 << 15,    // positions of a chunk
     OWN_SIZE = 1 << 25, // multiplications up to which threads do not wait for each other's panels
     SHORT = 8,          // positions of rows that come from memory, a stream each, by how often they are passed
@@ -103,7 +102,7 @@ static void pack_rows(const struct gemm_plan *p, const struct gemm_block *b, int
 {
     const struct gemm_kind *kind = p->kind;
     struct gemm_matrix a = at(&p->g->a, b->row0, p->k0 + q);
-    if (a.row != 1 || a.col == 1) {
+    if (a.row != 1 || a.col == 1 || !kind->pack_a_across) {
         kind->pack_a(&a, b->rows, k, b->a, packed_row(p));
         return;
     }
@@ -118,14 +117,15 @@ static void pack_rows(const struct gemm_plan *p, const struct gemm_block *b, int
         }
 }
 
-// The next panel is asked of memory in the course of the first two tiles of this one; rows of b that are read as they
-// lie some panels ahead.
-static void ask_ahead(const struct gemm_plan *p, const struct gemm_block *b, int64_t panel, int64_t i,
+// The next panel is asked of memory in the course of the tiles of this one, or of the first; rows of b that are read as
+// they lie some panels ahead. `i`: of n tiles.
+static void ask_ahead(const struct gemm_plan *p, const struct gemm_block *b, int64_t panel, int64_t i, int64_t n,
                       struct gemm_tile *t)
 {
-    bool ahead = panels_of(p) && i < 2 && panel + 1 < b->panel0 + b->panels;
-    t->next = ahead ? t->b + panel_B(p) + i * t->k * 64 : t->b;
-    t->next_B = ahead ? 64 : 0;
+    int64_t tiles = p->kind->asks_evenly ? n : 2, unit_B = p->kind->asks_evenly ? parts(t->b_step_B, n) : 64;
+    bool ahead = panels_of(p) && i < tiles && panel + 1 < b->panel0 + b->panels;
+    t->next = ahead ? t->b + panel_B(p) + i * t->k * unit_B : t->b;
+    t->next_B = ahead ? unit_B : 0;
     if (panels_of(p) || p->by_piece || !p->streams || i > 0) return;
     t->next = t->b + AHEAD_B;
     t->next_B = t->b_step_B;
@@ -152,7 +152,7 @@ static void multiply_panel(const struct gemm_plan *p, const struct gemm_block *b
         t.b_step_B = p->g->b.row * unit_B;
         t.partial = columns % kind->lanes != 0;
     }
-    bool across = p->pack_a && a->row == 1 && a->col != 1;
+    bool across = p->pack_a && a->row == 1 && a->col != 1 && kind->pack_a_across;
     struct gemm_heights h = heights_of(p, b->rows);
     for (int64_t i = 0, r = 0; i < h.n; i++) {
         int64_t rows = h.low + (i < h.high);
@@ -160,7 +160,7 @@ static void multiply_panel(const struct gemm_plan *p, const struct gemm_block *b
         t.step_B = across ? rows * unit_B : p->pack_a ? unit_B : a->col * unit_B;
         t.a = !p->pack_a ? at(a, b->row0 + r, p->k0 + q).at : b->a + r * (across ? t.k : packed_row(p)) * unit_B;
         t.out = b->sums + (r * b->ld + column - b->panel0 * wide) * sum_B(p);
-        ask_ahead(p, b, panel, i, &t);
+        ask_ahead(p, b, panel, i, h.n, &t);
         kind->tile[rows - 1][columns > kind->lanes](&t);
         r += rows;
     }
@@ -185,14 +185,14 @@ static kiln_status multiply_block(const struct gemm_plan *p, int64_t row0, int64
     b.columns = least(p->columns - panel0 * wide, panels * wide);
     int64_t a_B = p->pack_a ? parts(rows * packed_row(p) * kind->unit_B, 64) * 64 : 0;
     int64_t piece_B = p->by_piece ? parts(least(step, p->k), kind->depth) * wide * kind->unit_B : 0;
-    int64_t sums_B = !p->in_place && !p->sums ? rows * panels * wide * sum_B(p) : 0;
+    b.ld = panels * wide + 64 / sum_B(p);
+    int64_t sums_B = !p->in_place && !p->sums ? rows * b.ld * sum_B(p) : 0;
     if (a_B + piece_B + sums_B > 0) {
         b.a = cpu_scratch(CPU_SCRATCH_ROWS, (size_t)(a_B + piece_B + sums_B));
         if (!b.a) return error_pending;
         b.piece = b.a + a_B;
         b.sums = b.piece + piece_B;
     }
-    b.ld = panels * wide;
     if (p->in_place)
         b.sums = at(&p->g->out, row0, b.column0).at, b.ld = p->g->out.row;
     else if (p->sums)
@@ -204,6 +204,7 @@ static kiln_status multiply_block(const struct gemm_plan *p, int64_t row0, int64
         for (int64_t i = panel0; i < panel0 + panels; i++) multiply_panel(p, &b, i, q, k);
         q += step;
     } while (q < p->k);
+    gemm_end(kind);
     return finish_block(p, &b);
 }
 
@@ -241,7 +242,7 @@ static kiln_status multiply_panels(void *user, int64_t begin, int64_t end)
 {
     struct gemm_plan p = *(const struct gemm_plan *)user;
     if (p.packed_b) TRY(pack_panels(&p, begin, end));
-    int64_t most = parts(MAX_COLUMNS, p.kind->tiles.columns), pieces = parts(end - begin, most);
+    int64_t most = parts(p.kind->tiles.n, p.kind->tiles.columns), pieces = parts(end - begin, most);
     for (int64_t r = 0; r < p.row_blocks; r++) {
         int64_t row0 = block_row(&p, r), row1 = block_row(&p, r + 1);
         for (int64_t c = 0; c < pieces && row1 > row0; c++) {
@@ -263,7 +264,7 @@ static double blocks_cost(const struct gemm_plan *p, int64_t row_blocks, int64_t
 static void choose_blocks(struct gemm_plan *p, int64_t threads)
 {
     int64_t rows = parts(p->g->m, p->kind->tiles.m),
-            columns = p->hands_on || p->streams ? 1 : parts(p->columns, MAX_COLUMNS);
+            columns = p->hands_on || p->streams ? 1 : parts(p->columns, p->kind->tiles.n);
     int64_t most = p->hands_on ? 1 : p->panels;
     p->row_blocks = rows, p->column_blocks = columns;
     double best = blocks_cost(p, rows, columns, threads);
@@ -324,12 +325,16 @@ static bool wants_packed_b(const struct gemm_plan *p)
     return (g->m > FEW_ROWS && large) || (g->m >= MANY_ROWS && g->k <= SMALL_PANEL_B / row_B);
 }
 
-// Rows of a that lie along k are a stream each.
+// Rows of a that lie along k are a stream each. Where they lie a multiple of a page apart, the lines that a tile reads
+// meet in one set of the first-level cache, which holds 8 of 12.
 static bool wants_packed_a(const struct gemm_plan *p)
 {
-    enum { MANY_COLUMNS = 64 };
+    enum { MANY_COLUMNS = 64, SEVERAL_COLUMNS = 192, PAGE_B = 4096, WAYS = 8 };
     const struct gemm_matrix *a = &p->g->a;
-    return a->row == 1 && a->col != 1 && p->g->n >= MANY_COLUMNS && is_spread(p, a->col);
+    int64_t apart_B = a->row * cpu_dtype_size_B[a->dtype];
+    if (a->row == 1 && a->col != 1 && p->g->n >= MANY_COLUMNS && is_spread(p, a->col)) return true;
+    bool meet = p->kind->pack_a_across && apart_B % PAGE_B == 0 && least(p->g->m, p->kind->tiles.rows) > WAYS;
+    return a->col == 1 && meet && p->g->n >= SEVERAL_COLUMNS;
 }
 
 // Blocks of k are as long as each other, and not one more for a rest of less than two fifths.
@@ -436,8 +441,9 @@ static struct gemm_matrix transposed(const struct gemm_matrix *x)
 const struct gemm_kind *CPU_FN(cpu_gemm_kind)(const struct gemm *g)
 {
     if (g->cls == CLASS_F64) return &CPU_FN(cpu_gemm_f64);
-    bool pairs = g->a.dtype == KILN_BF16 && g->b.dtype == KILN_BF16;
-    return pairs && CPU_FN(cpu_gemm_has_bf16)() ? &CPU_FN(cpu_gemm_bf16) : &CPU_FN(cpu_gemm_f32);
+    bool bf16 = g->a.dtype == KILN_BF16 && g->b.dtype == KILN_BF16;
+    const struct gemm_kind *pairs = bf16 ? CPU_FN(cpu_gemm_pairs)() : NULL;
+    return pairs ? pairs : &CPU_FN(cpu_gemm_f32);
 }
 
 // As rows of the product of the transposes, few columns are read along k, or leave no lanes empty.

@@ -167,7 +167,7 @@ static bool store(const void *sums, int64_t ld, const struct gemm_matrix *out, i
 
 const struct gemm_kind CPU_FN(cpu_gemm_f32) = {
     .store = STORE,
-    .tiles = {GEMM_ROWS, 2 * LANES, GEMM_K, GEMM_M, 16 << 20},
+    .tiles = {GEMM_ROWS, 2 * LANES, GEMM_K, GEMM_M, 1024, 16 << 20},
     .unit_B = sizeof(UNIT),
     .depth = 1,
     .lanes = LANES,

@@ -141,7 +141,7 @@ static void pack_a_across(const struct gemm_matrix *a, int64_t rows, int64_t k, 
 }
 
 const struct gemm_kind CPU_FN(cpu_gemm_f64) = {
-    .tiles = {GEMM_ROWS, 2 * LANES, GEMM_K, GEMM_M, 16 << 20},
+    .tiles = {GEMM_ROWS, 2 * LANES, GEMM_K, GEMM_M, 1024, 16 << 20},
     .unit_B = sizeof(UNIT),
     .depth = 1,
     .lanes = LANES,

@@ -6,11 +6,14 @@
 // AVX2, 8 of 16 with SSE2, the rest are for operands. `k`: that many positions of a panel of b and of the rows that
 // meet it take about the first-level cache (48 or 32 KiB), and are enough that the start and end of a tile, some 60
 // cycles, are under 3 % of it. `m`: rows of a that are packed at once, and with k positions fill less than a quarter of
-// the second-level cache (1 MiB or 512 KiB). `panels_B`: of b, packed at once, shared by all threads; half of a
-// third-level cache of 32 MiB.
+// the second-level cache (1 MiB or 512 KiB). `n`: columns of a block, so that its sums fit into that cache too.
+// `panels_B`: of b, packed at once, shared by all threads; half of a third-level cache of 32 MiB.
+//
+// AMX's tiles are 32 x 32, and start and end take 200 cycles of 2,048 at 1,024 positions, which with a panel and the
+// sums lie in a second-level cache of 2 MiB.
 struct gemm_tiles {
     int rows, columns;
-    int64_t k, m, panels_B;
+    int64_t k, m, n, panels_B;
 };
 
 // Positions of a turn of a register kernel. With two, instructions are 1.96 a multiply-add of an AVX2 tile, with three
@@ -46,13 +49,21 @@ struct gemm_kind {
     void (*pack_b)(const struct gemm_matrix *b, int64_t k, int64_t columns, void *panel, int64_t ahead_B);
     // k positions of `rows` rows of a; a row is ld units long.
     void (*pack_a)(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to, int64_t ld);
-    // The same where rows are neighbours in memory: to[position * rows + row].
+    // The same where rows are neighbours in memory: to[position * rows + row]. NULL: tiles read rows along k alone.
     void (*pack_a_across)(const struct gemm_matrix *a, int64_t rows, int64_t k, void *to);
     // Sums, rows ld apart, into a result whose columns follow each other; false: not of this dtype. Or NULL.
     bool (*store)(const void *sums, int64_t ld, const struct gemm_matrix *out, int64_t rows, int64_t columns);
+    bool asks_evenly; // all tiles of a panel ask for a part of the next one, not the first two for the whole
+    // What a thread calls behind its last tile. Or NULL.
+    void (*end)(void);
 };
 
-extern const struct gemm_kind CPU_FN(cpu_gemm_f32), CPU_FN(cpu_gemm_f64), CPU_FN(cpu_gemm_bf16);
+static inline void gemm_end(const struct gemm_kind *kind)
+{
+    if (kind->end) kind->end();
+}
+
+extern const struct gemm_kind CPU_FN(cpu_gemm_f32), CPU_FN(cpu_gemm_f64), CPU_FN(cpu_gemm_bf16), CPU_FN(cpu_gemm_amx);
 const struct gemm_kind *CPU_FN(cpu_gemm_kind)(const struct gemm *g);
 // A few rows by a matrix whose columns lie along k, see gemm_few.c: whether it is that, and the product.
 bool CPU_FN(cpu_gemm_is_few)(const struct gemm *g);
@@ -60,4 +71,10 @@ kiln_status CPU_FN(cpu_gemm_few)(const struct gemm *g);
 // A small result of long sums, see gemm_long.c.
 bool CPU_FN(cpu_gemm_is_long)(const struct gemm *g);
 kiln_status CPU_FN(cpu_gemm_long)(const struct gemm *g);
-bool CPU_FN(cpu_gemm_has_bf16)(void); // whether the processor multiplies pairs of bf16
+// Of products of bf16: that of the instructions which the processor has, or NULL.
+const struct gemm_kind *CPU_FN(cpu_gemm_pairs)(void);
+bool CPU_FN(cpu_gemm_has_bf16)(void);
+#if defined(__AVX512F__)
+extern gemm_tile_fn *const CPU_FN(gemm_amx_tiles)[32][2];
+void CPU_FN(cpu_amx_end)(void);
+#endif

@@ -14,8 +14,7 @@ const struct cpu_custom CPU_FN(cpu_customs)[] = {
 
 const struct cpu_isa CPU_FN(cpu_isa) = {
     .name = TEXT(KILN_ISA),
-    .kernels = CPU_FN(cpu_table),
-    .n_kernels = &CPU_FN(cpu_table_size),
+    .functions = CPU_FN(cpu_functions),
     .customs = CPU_FN(cpu_customs),
     .pointwise = CPU_FN(cpu_pointwise),
     .row = CPU_FN(cpu_row),

@@ -95,8 +95,18 @@ struct cpu_custom {
     cpu_units_fn *units;
 };
 
-// A generated kernel: rows of the table that the build writes, indexed by kernel id.
+// What one instruction set has of a generated kernel.
+struct cpu_functions {
+    union {
+        cpu_pointwise_fn *pointwise;
+        cpu_row_fn *row;
+    };
+    cpu_col_fn *col; // of a row kernel
+};
+
+// A generated kernel. All but its functions is the same for every instruction set.
 struct cpu_kernel {
+    kernel_id id;
     uint8_t form; // enum cpu_form
     uint8_t n_in, in_cls[CPU_MAX_IN], out_cls;
     uint8_t n_stages, n_reduce, n_keep, n_rowval;
@@ -105,17 +115,21 @@ struct cpu_kernel {
     uint8_t keep_cls[CPU_MAX_KEEP];
     uint16_t cost; // arithmetic steps an element
     struct cpu_reduce reduce[CPU_MAX_REDUCE];
-    cpu_pointwise_fn *pointwise;
-    cpu_row_fn *row;
-    cpu_col_fn *col;
-    const struct cpu_custom *custom; // filled when the device opens
+    struct cpu_functions fn; // filled when the device opens, as the next
+    const struct cpu_custom *custom;
 };
+
+// The rows that the build writes, in the order of their ids.
+extern const struct cpu_kernel cpu_generated[];
+extern const int cpu_n_generated;
+
+// The kernel of the open device.
+const struct cpu_kernel *cpu_kernel_of(kernel_id id);
 
 struct cpu_isa {
     const char *name;
-    const struct cpu_kernel *kernels; // generated, n_kernels
-    const int *n_kernels;
-    const struct cpu_custom *customs; // ends with a NULL name
+    const struct cpu_functions *functions; // of cpu_generated, row by row
+    const struct cpu_custom *customs;      // ends with a NULL name
     kiln_status (*pointwise)(const struct cpu_kernel *k, const struct launch *l);
     kiln_status (*row)(const struct cpu_kernel *k, const struct launch *l);
     uint64_t (*keep_matmul)(const struct launch *l, void *to); // as device_ops.keep
@@ -123,8 +137,7 @@ struct cpu_isa {
 
 #ifdef KILN_ISA
 extern const struct cpu_isa CPU_FN(cpu_isa);
-extern const struct cpu_kernel CPU_FN(cpu_table)[];
-extern const int CPU_FN(cpu_table_size);
+extern const struct cpu_functions CPU_FN(cpu_functions)[];
 extern const struct cpu_custom CPU_FN(cpu_customs)[];
 kiln_status CPU_FN(cpu_pointwise)(const struct cpu_kernel *k, const struct launch *l);
 kiln_status CPU_FN(cpu_row)(const struct cpu_kernel *k, const struct launch *l);

@@ -134,38 +134,10 @@ static void plan(struct move *m)
     m->row_panels = (m->sizes[last - 1] + m->rows - 1) / m->rows;
 }
 
-typedef uint8_t bytes_16 __attribute__((vector_size(16), aligned(1), may_alias));
-typedef uint8_t bytes_32 __attribute__((vector_size(32), aligned(1), may_alias));
-typedef uint8_t bytes_64 __attribute__((vector_size(64), aligned(1), may_alias));
-
-// By registers: a vector that has none goes through the stack.
-static inline void copy_64(char *to, const char *from)
-{
-#if defined(__AVX512F__)
-    *(bytes_64 *)to = *(const bytes_64 *)from;
-#elif defined(__AVX2__)
-    for (int i = 0; i < 64; i += 32) *(bytes_32 *)(to + i) = *(const bytes_32 *)(from + i);
-#else
-    for (int i = 0; i < 64; i += 16) *(bytes_16 *)(to + i) = *(const bytes_16 *)(from + i);
-#endif
-}
-
-// A run that is no shorter than a vector ends with one that overlaps.
 static __attribute__((noinline)) void copy_runs(char *to, int64_t to_step_B, const char *from, int64_t from_step_B,
                                                 int64_t count, int64_t run_B)
 {
-    if (run_B >= 64 && run_B <= 1024)
-        for (int64_t k = 0; k < count; k++, to += to_step_B, from += from_step_B) {
-            for (int64_t i = 0; i + 64 <= run_B; i += 64) copy_64(to + i, from + i);
-            if (run_B % 64) copy_64(to + run_B - 64, from + run_B - 64);
-        }
-    else if (run_B >= 16 && run_B < 64)
-        for (int64_t k = 0; k < count; k++, to += to_step_B, from += from_step_B) {
-            for (int64_t i = 0; i + 16 <= run_B; i += 16) *(bytes_16 *)(to + i) = *(const bytes_16 *)(from + i);
-            if (run_B % 16) *(bytes_16 *)(to + run_B - 16) = *(const bytes_16 *)(from + run_B - 16);
-        }
-    else
-        for (int64_t k = 0; k < count; k++) memcpy(to + k * to_step_B, from + k * from_step_B, (size_t)run_B);
+    for (int64_t k = 0; k < count; k++) move_run(to + k * to_step_B, from + k * from_step_B, run_B);
 }
 
 // A tile is made of short pieces of many lines, too many for what fetches ahead of its own: those of the next tile are

@@ -15,14 +15,9 @@
 
 enum { MAX_SIDES = CPU_MAX_IN + 1, TILE = 64, SHORT_RUN = 96, LONG_BLOCK = 1 << 14 };
 
-// Elements that are picked out of lines come from several places in turn: in short blocks, so that what fetches ahead
-// of its own follows all of them, and asked for PICK_AHEAD blocks before. On a Zen 3, strided_add took 2.7 ms with
-// CPU_BLOCK, 2.2 with short blocks and 1.5 with both. Machines with AVX-512 read blocks of the usual length.
-#ifdef __AVX512F__
-enum { PICK_BLOCK = CPU_BLOCK, PICK_AHEAD = 0 };
-#else
-enum { PICK_BLOCK = 128, PICK_AHEAD = 2 };
-#endif
+// Elements that are picked out of lines come from several places in turn: in short blocks, so that all of what is asked
+// ahead stays in the nearest cache.
+enum { PICK_BLOCK = 256 };
 
 struct pointwise_job {
     const struct cpu_kernel *k;
@@ -100,9 +95,17 @@ static bool picks(const struct pointwise_job *j, int i)
     return !j->side[i].constant && stride_B > j->side[i].size_B && stride_B <= LINE_B;
 }
 
-static void ask_ahead(const char *from, int64_t span_B)
+// Operands that are asked of memory while lines are written: those that are read in places of their own, once.
+static struct stream_ahead asked(const struct pointwise_job *j, int *which)
 {
-    for (int64_t at_B = 0; at_B < span_B; at_B += LINE_B) __builtin_prefetch(from + PICK_AHEAD * span_B + at_B);
+    struct stream_ahead ahead = {.n = 0};
+    for (int i = 0; i < j->n_in; i++) {
+        int64_t step_B = j->side[i].constant ? 0 : j->side[i].strides[j->rank - 1];
+        if (step_B < 1 || step_B > LINE_B) continue;
+        which[ahead.n] = i;
+        ahead.of[ahead.n++].step_B = LINE_B / j->side[j->n_in].size_B * step_B;
+    }
+    return ahead;
 }
 
 static kiln_status run_rows(void *user, int64_t begin, int64_t end)
@@ -120,6 +123,9 @@ static kiln_status run_rows(void *user, int64_t begin, int64_t end)
             CPU_FN(cpu_fill)(memory[i], j->side[i].class_B, j->side[i].bits, size < j->block ? size : j->block);
     }
     offsets_at(j, run, 1, idx, at_B);
+    int which[MAX_SIDES];
+    struct stream_ahead ahead = {.n = 0};
+    if (j->streams) ahead = asked(j, which);
     bool fresh = true; // a new run: operands with stride 0 hold another value
     for (int64_t u = begin; u < end; u++) {
         int64_t first = part * j->block, n = size - first < j->block ? size - first : j->block;
@@ -130,7 +136,6 @@ static kiln_status run_rows(void *user, int64_t begin, int64_t end)
             if (j->as_is[i]) {
                 in[i] = from;
             } else if (s->strides[inner] != 0) {
-                if (PICK_AHEAD > 0 && picks(j, i)) ask_ahead(from, n * s->strides[inner]);
                 cpu_side_gather(s, memory[i], from, n, s->strides[inner]);
             } else if (fresh) {
                 uint64_t bits = 0;
@@ -140,9 +145,11 @@ static kiln_status run_rows(void *user, int64_t begin, int64_t end)
         }
         char *to = out->base + at_B[j->n_in] + first * out->strides[inner];
         void *y = j->as_is[j->n_in] && !j->streams ? to : memory[j->n_in];
-        j->k->pointwise(n, in, y, j->scalars);
+        j->k->fn.pointwise(n, in, y, j->scalars);
+        for (int k = 0; k < ahead.n; k++)
+            ahead.of[k].at = j->side[which[k]].base + at_B[which[k]] + (first + n) * j->side[which[k]].strides[inner];
         if (j->streams)
-            stream(to, y, n * out->size_B);
+            stream_asking(to, y, n * out->size_B, &ahead);
         else if (!j->as_is[j->n_in])
             cpu_side_scatter(out, y, to, n, out->strides[inner]);
         fresh = ++part == j->blocks_a_run;
@@ -245,7 +252,7 @@ static kiln_status run_flat(void *user, int64_t begin, int64_t end)
                 flat_copy(j, i, block, first, n, false);
         }
         void *y = j->as_is[j->n_in] ? out->base + first * out->size_B : result;
-        j->k->pointwise(n, in, y, j->scalars);
+        j->k->fn.pointwise(n, in, y, j->scalars);
         if (!j->as_is[j->n_in]) flat_copy(j, j->n_in, y, first, n, true);
     }
     return KILN_OK;
@@ -272,7 +279,7 @@ static void run_tile(const struct pointwise_job *j, char *memory, const int64_t 
          s->strides[c_dim] / s->size_B);
     }
     char *block = memory + (size_t)j->n_in * TILE * TILE * 8;
-    j->k->pointwise(rows * cols, in, block, j->scalars);
+    j->k->fn.pointwise(rows * cols, in, block, j->scalars);
     CPU_FN(cpu_store_tile)
     (out->base + at_B[j->n_in], out->dtype, out->strides[r_dim] / out->size_B, out->strides[c_dim] / out->size_B, block,
      cols, out->cls, rows, cols);
@@ -371,7 +378,7 @@ static bool run_small(const struct cpu_kernel *k, const struct launch *l)
         if (o->dtype != cpu_class_dtype[cls] || (l->rank && o->strides[0] != 1)) return false;
         if (i < k->n_in) in[i] = (const void *)(uintptr_t)o->address;
     }
-    k->pointwise(n, in, (void *)(uintptr_t)l->operands[k->n_in].address, l->scalars);
+    k->fn.pointwise(n, in, (void *)(uintptr_t)l->operands[k->n_in].address, l->scalars);
     return true;
 }
 

@@ -129,7 +129,7 @@ static void run_blocks(struct row_run *t, int pass, int64_t first, int64_t end)
         t->b.n = n;
         t->b.first = first;
         if (last) t->b.out = t->as_is[j->n_in] && !j->streams ? place_of(t, first) : t->memory[j->n_in];
-        j->k->row(pass, &t->b);
+        j->k->fn.row(pass, &t->b);
         if (last && !t->as_is[j->n_in])
             copy(t, j->n_in, t->memory[j->n_in], first, n, true);
         else if (last && j->streams)
@@ -157,7 +157,7 @@ static void store_row_value(struct row_run *t)
     char *to = out->base + t->at_B[j->n_in];
     uint64_t value = 0;
     t->b.out = out->native ? (void *)to : &value;
-    j->k->row(j->k->n_stages, &t->b);
+    j->k->fn.row(j->k->n_stages, &t->b);
     if (!out->native) cpu_side_scatter(out, &value, to, 1, out->size_B);
 }
 
@@ -196,7 +196,7 @@ static void run_plain_rows(struct row_run *t, int64_t begin, int64_t end)
         }
         b->out = j->streams ? t->memory[j->n_in] : at[j->n_in];
         memcpy(b->acc, fresh, (size_t)j->k->n_reduce * sizeof *fresh);
-        for (int pass = 0; pass <= j->k->n_stages; pass++) j->k->row(pass, b);
+        for (int pass = 0; pass <= j->k->n_stages; pass++) j->k->fn.row(pass, b);
         if (j->streams) stream(at[j->n_in], b->out, j->count * j->side[j->n_in].size_B);
         at[j->n_in] += step_B[j->n_in];
     }

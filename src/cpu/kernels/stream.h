@@ -14,8 +14,27 @@ enum { LINE_B = 64 };
 #define STREAM_QUARTERS process_stream_quarters(256)
 #endif
 
-// By whole lines; the ends as they are.
-static inline void stream(char *to, const char *from, int64_t n_B)
+// What is read next of operands: `step_B` of each for a line that is written.
+struct stream_ahead {
+    int n;
+    struct {
+        const char *at;
+        int64_t step_B;
+    } of[8];
+};
+
+static inline void stream_ask(struct stream_ahead *ahead)
+{
+    for (int i = 0; i < ahead->n; i++) {
+        for (int64_t at_B = 0; at_B < ahead->of[i].step_B; at_B += LINE_B) __builtin_prefetch(ahead->of[i].at + at_B);
+        ahead->of[i].at += ahead->of[i].step_B;
+    }
+}
+
+// By whole lines; the ends as they are. Meanwhile what is read next is asked of memory, unless `ahead` is NULL: memory
+// would rest for reads while lines are written.
+static inline __attribute__((always_inline)) void stream_asking(char *to, const char *from, int64_t n_B,
+                                                                struct stream_ahead *ahead)
 {
 #ifdef __SSE2__
     int64_t head_B = (int64_t)(-(uintptr_t)to % 64);
@@ -23,6 +42,7 @@ static inline void stream(char *to, const char *from, int64_t n_B)
     memcpy(to, from, (size_t)head_B);
     to += head_B, from += head_B, n_B -= head_B;
     for (; n_B >= 64; n_B -= 64, to += 64, from += 64) {
+        if (ahead) stream_ask(ahead);
 #ifdef __AVX512F__
         _mm512_stream_si512((__m512i *)(void *)to, _mm512_loadu_si512(from));
 #else
@@ -32,6 +52,11 @@ static inline void stream(char *to, const char *from, int64_t n_B)
     }
 #endif
     memcpy(to, from, (size_t)n_B);
+}
+
+static inline void stream(char *to, const char *from, int64_t n_B)
+{
+    stream_asking(to, from, n_B, NULL);
 }
 
 // What was written so is seen by others before what is written later.

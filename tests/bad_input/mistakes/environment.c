@@ -171,13 +171,13 @@ static void freed_handle_that_is_tracked(void)
 // clang-format off
 const struct mistake mistakes_in_environment[] = {
     PROCESS("KILN_DEBUG=errros", word_of_debug_misspelt, 0, WHAT_TO_DO,
-        "kiln: KILN_DEBUG: there is no \"errros\"; known are breaks, errors, fuse-all, guards, handles, host-flow, "
-        "indices, loops, nan, no-matrices, passes, promote, record-all, redzones, replay, skip=NAME, spec, tile=TILE, "
-        "validate, verify; is \"errors\" meant?")
+        "kiln: KILN_DEBUG: there is no \"errros\"; known are breaks, errors, fuse-all, guards, halves, handles, "
+        "host-flow, indices, loops, nan, no-halves, no-matrices, passes, promote, record-all, redzones, replay, "
+        "skip=NAME, spec, tile=TILE, validate, verify; is \"errors\" meant?")
     PROCESS("KILN_DEBUG=1", word_of_debug_that_is_none, 0, WHAT_TO_DO,
-        "kiln: KILN_DEBUG: there is no \"1\"; known are breaks, errors, fuse-all, guards, handles, host-flow, "
-        "indices, loops, nan, no-matrices, passes, promote, record-all, redzones, replay, skip=NAME, spec, tile=TILE, "
-        "validate, verify")
+        "kiln: KILN_DEBUG: there is no \"1\"; known are breaks, errors, fuse-all, guards, halves, handles, "
+        "host-flow, indices, loops, nan, no-halves, no-matrices, passes, promote, record-all, redzones, replay, "
+        "skip=NAME, spec, tile=TILE, validate, verify")
     PROCESS("KILN_LOGS=0", variable_misspelt, 0, WHAT_TO_DO,
         "kiln: the environment has KILN_LOGS, which means nothing; known are KILN_BLAS KILN_CACHE_DIR "
         "KILN_CACHE_LIMIT KILN_CPU_ISA KILN_DEBUG KILN_DEVICE KILN_DUMP KILN_JIT KILN_JIT_RECOMPILES "
