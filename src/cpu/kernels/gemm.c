@@ -303,7 +303,7 @@ static bool lies_well(const struct gemm_kind *kind, const struct gemm_matrix *x,
 #if defined(__AVX2__) && !defined(__AVX512F__)
 enum { SPREAD_B = 1 << 18 };
 #else
-enum { SPREAD_B = 0 };
+enum { SPREAD_B = 1 << 18 };
 #endif
 
 static bool is_spread(const struct gemm_plan *p, int64_t step)
