@@ -124,8 +124,8 @@ KILN_API bool kiln_grad_enabled(void);
 
 /// Rules. A rule fills din[i] with the gradient by input i, made with public ops; a din left NULL is a zero gradient.
 /// What is not kept is NULL in `in` and `out`. Un-broadcasting, and the cast to the input's dtype, are done by the
-/// caller of the rule. dout[k] of an output that no gradient reaches is zeros where the output is a float, else NULL. A
-/// rule runs in a scope of its own.
+/// caller of the rule. dout[k] of an output that no gradient reaches is zeros where the output is a float, else NULL
+/// (see .missing_is_null of kiln_register_rule). A rule runs in a scope of its own.
 typedef kiln_status (*kiln_bprop_fn)(void *user, kiln_tensor *const *in, kiln_tensor *const *out,
                                      kiln_tensor *const *dout, kiln_tensor **din);
 /// Registers a rule for an op by its row's name ("mul"; MindSpore's "Mul" is an alias). It replaces the one there for
@@ -139,7 +139,8 @@ typedef struct kiln_rule_spec {
     uint32_t needs_in KILN_0;  ///< bit i: input i is kept
     uint32_t needs_out KILN_0; ///< bit i: output i is kept
     uint32_t
-        needs_in_for[4] KILN_0; ///< finer, instead of needs_in: [k] are the inputs that the gradient by input k takes
+        needs_in_for[4] KILN_0;  ///< finer, instead of needs_in: [k] are the inputs that the gradient by input k takes
+    bool missing_is_null KILN_0; ///< dout[k] of an output that no gradient reaches is NULL, not zeros
 } kiln_rule_spec;
 #define KILN_RULE(...) KILN_OPTS_(kiln_rule_spec, __VA_ARGS__)
 KILN_API kiln_status kiln_register_rule(const kiln_rule_spec *spec);

@@ -51,6 +51,7 @@ static void set_rule(struct grad_rule *r, const kiln_rule_spec *spec)
     r->user = spec->user;
     r->needs_in = spec->needs_in;
     r->needs_out = spec->needs_out;
+    r->missing_is_null = spec->missing_is_null;
     for (int i = 0; i < 4; i++) {
         r->needs_for[i] = spec->needs_in_for[i];
         r->by_input |= spec->needs_in_for[i] != 0;

@@ -181,7 +181,7 @@ static kiln_status fill_missing(const struct run *r, struct run_entry *e)
 {
     struct tape_node *n = e->node;
     kiln_device *dev = NULL;
-    if (n->rule && n->rule->takes_missing) return KILN_OK;
+    if (n->rule && (n->rule->takes_missing || n->rule->missing_is_null)) return KILN_OK;
     for (int i = 0; i < n->n_out; i++)
         if (e->grads[i] && e->grads[i]->storage) dev = e->grads[i]->storage->dev;
     for (int i = 0; i < n->n_out; i++) {

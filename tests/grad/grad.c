@@ -751,6 +751,47 @@ static void rules_keep_what_they_ask_for(void **state)
     EXPECT(kiln_gradient(w), 1, 1, 1, 1, 1, 1);
 }
 
+// Of y, mean and var of batch_norm_train.
+static kiln_status looks_at_missing(void *user, kiln_tensor *const *in, kiln_tensor *const *out,
+                                    kiln_tensor *const *dout, kiln_tensor **din)
+{
+    int *seen = user;
+    for (int i = 0; i < 3; i++) *seen |= dout[i] ? 1 << i : 0;
+    din[0] = dout[0];
+    return kiln_error();
+}
+
+static void rules_may_take_what_is_missing(void **state)
+{
+    for (int null = 0; null < 2; null++) {
+        int seen = 0;
+        kiln_register_rule(
+            KILN_RULE(.op = "batch_norm_train", .fn = looks_at_missing, .user = &seen, .missing_is_null = null));
+        kiln_tensor *w = kiln_parameter(kiln_ones(dev, KILN_F32, KILN_SHAPE(2, 3)), "w"), *made[3];
+        kiln_batch_norm_train(w, NULL, &made[0], &made[1], &made[2]);
+        kiln_backward(kiln_sum(made[0], NULL), NULL);
+        EXPECT(kiln_gradient(w), 1, 1, 1, 1, 1, 1);
+        assert_int_equal(seen, null ? 1 : 7);
+    }
+    kiln_register_bprop("batch_norm_train", NULL, NULL);
+}
+
+// Where no gradient reaches the statistics, nothing of x's size is made for them.
+static void batch_norm_makes_no_gradients_of_nothing(void **state)
+{
+    enum { N = 1 << 16 };
+    kiln_tensor *x = kiln_own(kiln_parameter(kiln_normal(dev, KILN_F32, KILN_SHAPE(N / 4, 4), 0, 1), "x")), *made[3];
+    kiln_batch_norm_train(x, NULL, &made[0], &made[1], &made[2]);
+    kiln_device_stats stats = {.size = sizeof stats};
+    kiln_device_reset_stats(dev);
+    kiln_device_get_stats(dev, &stats);
+    uint64_t before = stats.heap_peak_B;
+    kiln_backward(made[0], NULL);
+    kiln_device_get_stats(dev, &stats);
+    assert_in_range(stats.heap_peak_B - before, 1, 3 * N * sizeof(float));
+    kiln_free(&x);
+}
+
 static kiln_status returns_nothing(void *user, kiln_tensor *const *in, kiln_tensor *const *out,
                                    kiln_tensor *const *dout, kiln_tensor **din)
 {
@@ -934,6 +975,8 @@ int main(int argc, char **argv)
         CASE(hooks_see_and_replace),
         CASE(capability_18_a_rule_is_replaced),
         CASE(rules_keep_what_they_ask_for),
+        CASE(rules_may_take_what_is_missing),
+        CASE(batch_norm_makes_no_gradients_of_nothing),
         CASE(rules_may_fail),
         CASE(capability_72_the_backward_graph_shows_the_rules),
         CASE(gradcheck_finds_a_wrong_gradient),

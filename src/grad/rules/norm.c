@@ -270,6 +270,6 @@ static const kiln_rule_spec rules[] = {
     {.op = "group_norm", .fn = group_norm, .needs_in = 3},
     {.op = "batch_norm", .fn = batch_norm, .needs_in = 31},
     {.op = "batch_norm_backward", .fn = batch_norm_backward, .needs_in = 7},
-    {.op = "batch_norm_train", .fn = batch_norm_train, .needs_in = 3, .needs_out = 6},
+    {.op = "batch_norm_train", .fn = batch_norm_train, .needs_in = 3, .needs_out = 6, .missing_is_null = true},
 };
 RULES(norm, rules);
