@@ -287,3 +287,12 @@ double f64_of_immediate(const uint64_t bits) { return uint64BitsToDouble(bits); 
 #define store4_i32(op, at, x) store4_as_i32(OPERAND_##op, arg_address(op), at, x)
 #define store4_i64(op, at, x) store4_as_i64(OPERAND_##op, arg_address(op), at, x)
 #define store4_bool(op, at, x) store4_as_bool(OPERAND_##op, arg_address(op), at, x)
+
+// A four of elements; `second`: the one behind, of eight elements of two bytes.
+uint64_t four_base(const uint operand, const uint64_t base, const bool second)
+{
+    return second && (operand & (IMMEDIATE | SPLAT)) == 0 ? base + 8 : base;
+}
+#define FOUR_BASE(op, second) four_base(OPERAND_##op, arg_address(op), second)
+#define LOAD_FOUR_OF(class, op, second, at) load4_as_##class(OPERAND_##op, FOUR_BASE(op, second), at)
+#define STORE_FOUR_OF(class, op, second, at, x) store4_as_##class(OPERAND_##op, FOUR_BASE(op, second), at, x)

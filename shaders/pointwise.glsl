@@ -4,13 +4,15 @@
 // each operand is dense and aligned to four elements, or constant (SPLAT), and that either the space has one dimension
 // or its innermost size is a multiple of 4: then four neighbours are one wide access. An invocation has CHUNKS such
 // fours, all of which are under way before the first is computed; neighbouring invocations have neighbouring fours.
-// TAIL: the last workgroup has fewer points, and takes them one by one. VEC = 16 is the same for bools, of which 16 are
-// one access: each is a byte of 0 or 1, and a word of four is computed at once.
+// TAIL: the last workgroup has fewer points, and takes them one by one. VEC = 8 is the same for elements of two bytes:
+// eight neighbours are two fours side by side, which drivers make one access of 16 bytes. VEC = 16 is the same for
+// bools, of which 16 are one access: each is a byte of 0 or 1, and a word of four is computed at once.
 layout(local_size_x_id = 0) in;
 layout(constant_id = 4) const uint VEC = 1;
 layout(constant_id = 5) const bool TAIL = false;
 layout(constant_id = 19) const uint CHUNKS = 1;
 const uint POINTS = gl_WorkGroupSize.x * VEC * CHUNKS;
+const uint FOURS = VEC == 8 ? 2 * CHUNKS : CHUNKS;   // of an invocation
 
 uint point_count()
 {
@@ -40,6 +42,13 @@ void locate(uint p, out int64_t at[N_OPERANDS])
     if (NARROW) [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) at[i] = int64_t(uint64_t(narrow[i]));
 }
 
+// Four number q of an invocation: its first point, and whether it is the first of an access.
+uint point_of_four(const uint q)
+{
+    if (VEC == 8) return ((q >> 1) * gl_WorkGroupSize.x + gl_LocalInvocationIndex) * 8 + (q & 1) * 4;
+    return (q * gl_WorkGroupSize.x + gl_LocalInvocationIndex) * 4;
+}
+bool begins_access(const uint q) { return VEC != 8 || (q & 1) == 0; }
 #ifdef PACKED
 const uint ONES = 0x01010101u;   // four that are true
 

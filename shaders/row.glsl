@@ -15,7 +15,7 @@ layout(constant_id = 4) const bool LANES_ADJACENT = true;
 layout(constant_id = 5) const uint LANES = 64;    // a power of two; LANES * ROWS = local size
 layout(constant_id = 6) const uint ROWS = 1;
 layout(constant_id = 7) const uint PHASE = 0;
-layout(constant_id = 19) const uint EACH = 1;     // 4: a lane takes four neighbours, one access of each operand
+layout(constant_id = 19) const uint EACH = 1;     // 4: a lane takes four neighbours, one access of each operand; 8, of two bytes each: two fours, side by side
 const uint BLOCK = 64;
 const uint FAN_IN = 16;   // lanes that one invocation sums up
 
@@ -55,7 +55,7 @@ bool row_exists() { return row < row_count; }
 void add_place(inout int64_t at[N_OPERANDS], const uint d, const uint r)
 {
     [[unroll]] for (uint i = 0; i < N_OPERANDS; i++) {
-        bool fast = EACH == 4 && d + 1 == RANK;
+        bool fast = EACH != 1 && d + 1 == RANK;
         int stride = fast ? fast_stride(i) : arg_stride(i, d);
         if (NARROW) at[i] = int64_t(uint64_t(uint(at[i]) + r * uint(stride)));
         else at[i] += fast ? int64_t(int(r) * stride) : wide_product(int(r), stride);

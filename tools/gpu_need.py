@@ -79,7 +79,7 @@ def stages(text):
 
 
 def of_fused(text, counts):
-    """The same of a fused kernel of points, in fours; None of others. An access is what the compiler made one: operands
+    """The same of a fused kernel of points, in fours or eights; None of others. An access is what the compiler made one: operands
     may lie so that no four are. A conversion of a half is one instruction."""
     part = re.search(r'(?s)\n        if \(full\) \{\n(.*?)\n        \} else \{\n', text)
     spent, loads, stores = (counts.get('straight ' + what, 0) for what in ('instructions', 'loads', 'stores'))
@@ -87,7 +87,8 @@ def of_fused(text, counts):
     if not part or not spent or not accesses or re.search(r'(?<!\[\[unroll\]\] )for \(|while \(', part.group(1)):
         return None
     halves = len(re.findall(r'(?:load|store)4?_b?f16\(', part.group(1)))
-    return spent, FRAME + 2 * accesses + 4 * (of_statements(part.group(1)) + halves)
+    chunk = int(re.search(r'c < (\d+)u', part.group(1)).group(1))
+    return spent, FRAME + 2 * accesses + chunk * of_statements(part.group(1)) + 4 * halves
 
 
 def of_kernel(kind, text, counts):
@@ -100,8 +101,8 @@ def of_kernel(kind, text, counts):
     if 'uvec4 packed(' in text:
         return spent, FRAME + 2 * accesses + packed(text) * store_B / 16
     if kind == 'pointwise':
-        stored = SIZES[re.search(r'store4_(\w+)\(', text).group(1)]
-        if 'store4_bool' in text:
+        stored = SIZES[re.search(r'STORE_FOUR_OF\((\w+),', text).group(1)]
+        if 'STORE_FOUR_OF(bool' in text:
             stored = min(stored, 4 * store_B / max(load_B, store_B)) if load_B else 4
         return spent, FRAME + 2 * accesses + point(text) * store_B / stored
     walks = stages(text)

@@ -7,13 +7,13 @@ struct vk_form {
     uint32_t kernel;
     uint32_t rank, n_reduce;
     uint32_t indirect;    // the argument block lies in memory
-    uint32_t wide;        // pointwise: neighbours in an access, 1, 4 or 16; row: lanes are adjacent invocations
+    uint32_t wide;        // pointwise: neighbours in an access, 1, 4, 8 or 16; row: lanes are adjacent invocations
     uint32_t tail;        // pointwise: the number of points is no multiple of `wide`
     uint32_t local;       // invocations a workgroup; 0: as the shader says. This and the next two: 0 or a power of two
     uint32_t lanes, rows; // row: invocations a row, rows a workgroup
     uint32_t phase;       // row
     uint32_t narrow;      // no offset is negative, and in bytes all are below 2 GiB
-    uint32_t each;        // pointwise: fours an invocation; row: elements a lane takes at a time
+    uint32_t each;        // pointwise: fours, or eights, an invocation; row: elements a lane takes at a time
 };
 _Static_assert(MAX_RANK < 32, "rank and n_reduce have 5 bits each");
 

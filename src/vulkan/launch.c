@@ -244,6 +244,18 @@ static struct tile pick_tile(const struct vk_device *vk, const struct launch *l,
 
 // --- pointwise ---
 
+// Whether all that lies in memory has two bytes an element.
+static bool is_of_halves(const struct launch *l)
+{
+    bool any = false;
+    for (int i = 0; i < l->n_operands; i++) {
+        if (l->operands[i].flags & OPERAND_IMMEDIATE) continue;
+        if (dtype_size_B[l->operands[i].dtype] != 2) return false;
+        any = true;
+    }
+    return any;
+}
+
 // Whether n neighbours along the innermost dimension are one access for every operand; *splat gets those that stand
 // still.
 static bool can_widen(const struct launch *l, uint32_t n, uint32_t *splat)
@@ -262,11 +274,13 @@ static bool packs_bools(const struct launch *l)
     return true;
 }
 
-// Short launches gain nothing from wide accesses, and one form less is one pipeline less to make.
-static uint32_t neighbours(const struct launch *l, uint64_t count, uint32_t *splat)
+// Short launches gain nothing from wide accesses, and one form less is one pipeline less to make; nor do processors
+// from more than four.
+static uint32_t neighbours(const struct vk_device *vk, const struct launch *l, uint64_t count, uint32_t *splat)
 {
     if (count >= WIDE_POINTS) {
         if (packs_bools(l) && can_widen(l, 16, splat)) return 16;
+        if (!grid_is_small(&vk->owner->caps) && is_of_halves(l) && can_widen(l, 8, splat)) return 8;
         if (can_widen(l, 4, splat)) return 4;
     }
     *splat = 0;
@@ -276,12 +290,13 @@ static uint32_t neighbours(const struct launch *l, uint64_t count, uint32_t *spl
 static kiln_status launch_pointwise(struct vk_device *vk, const struct launch *l, uint64_t count)
 {
     struct plan p = {.work = count};
-    p.form.wide = neighbours(l, count, &p.splat);
+    p.form.wide = neighbours(vk, l, count, &p.splat);
     p.form.narrow = vk_operands_are_narrow(l);
-    struct tile_work w = {TILE_POINT, kernel_info(l->kernel)->cls, {count, p.form.wide, 1}};
+    bool halves = p.form.wide == 8, fours = halves || (p.form.wide == 4 && dtype_size_B[l->operands[0].dtype] <= 4);
+    struct tile_work w = {TILE_POINT, kernel_info(l->kernel)->cls, {count, halves ? 4 : p.form.wide, 1}};
     struct tile t = pick_tile(vk, l, &w);
     p.form.local = tile_local(TILE_POINT, t);
-    p.form.each = p.form.wide == 4 && dtype_size_B[l->operands[0].dtype] <= 4 ? t.run : 1;
+    p.form.each = !fours ? 1 : halves && t.run > 1 ? t.run / 2u : t.run;
     uint64_t points = (uint64_t)p.form.local * p.form.wide * p.form.each;
     uint64_t groups = ceil_div(count, points);
     grid_fold(groups, p.groups);
@@ -311,6 +326,17 @@ static bool lanes_adjacent(const struct launch *l)
     return true;
 }
 
+// What a lane takes at a time, of about so many elements. What reads nothing is computed at length, and gains nothing
+// from several.
+static uint32_t row_neighbours(const struct vk_device *vk, const struct launch *l, uint64_t of, struct plan *p)
+{
+    int64_t inner = l->sizes[l->rank - 1];
+    if (!p->form.wide || l->n_operands < 2) return 1;
+    bool halves = of >= 8 && !grid_is_small(&vk->owner->caps) && is_of_halves(l);
+    if (halves && inner % 8 == 0 && vk_operands_widen(l, 8, &p->splat)) return 8;
+    return inner % 4 == 0 && vk_operands_widen(l, 4, &p->splat) ? 4 : 1;
+}
+
 static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64_t n_rows, uint64_t length,
                       struct plan *p)
 {
@@ -321,10 +347,7 @@ static void plan_rows(const struct vk_device *vk, const struct launch *l, uint64
     p->form.local = tile_local(w.kind, t);
     p->form.rows = p->form.local / p->form.lanes;
     p->form.narrow = vk_operands_are_narrow(l);
-    // What reads nothing is computed at length, and gains nothing from four at a time.
-    p->form.each =
-        p->form.wide && l->n_operands > 1 && l->sizes[l->rank - 1] % 4 == 0 && vk_operands_widen(l, 4, &p->splat) ? 4
-                                                                                                                  : 1;
+    p->form.each = row_neighbours(vk, l, length / p->form.lanes, p);
     if (p->form.each == 1) p->splat = 0;
 }
 

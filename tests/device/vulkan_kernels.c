@@ -1,5 +1,6 @@
 // The generated and hand-written shaders: every storage dtype, layout and form against plain C.
 #include "vulkan/form.h"
+#include <kiln/kiln.h>
 #include "vulkan_fixture.h"
 
 // --- storage dtypes
@@ -337,6 +338,70 @@ static void several_fours_an_invocation(void **state)
     check_add(1, I(140000), I(1), 4, I(0), 5, I(1));
     check_add(2, I(260, 516), I(516, 1), 0, I(0, 1), 0, I(516, 1));
     check_add(2, I(264, 512), I(512, 1), 0, I(1, 0), 0, I(512, 1));
+}
+
+static kiln_tensor *op_of_halves(int op, kiln_tensor *x, kiln_tensor *y)
+{
+    switch (op) {
+    case 0: return kiln_add(x, y);
+    case 1: return kiln_mul(x, kiln_scalar(0.75));
+    case 2: return kiln_exp(x);
+    case 3: return kiln_softmax(x, -1);
+    case 4: return kiln_layer_norm(x, 1, NULL);
+    case 5: return kiln_sum(x, KILN_REDUCE(.axes = KILN_AXES(-1)));
+    default: return kiln_argmax(x, KILN_REDUCE(.axes = KILN_AXES(1)));
+    }
+}
+
+// The same on the CPU. `from`: x begins so many elements into its memory. `kind`: y is as large as x, a row, a column.
+static void check_halves(kiln_device *cpu, kiln_dtype dtype, int64_t rows, int64_t columns, int64_t from, int kind,
+                         int op)
+{
+    static float got[1 << 18], want[1 << 18];
+    kiln_scope *scope = kiln_scope_begin();
+    const int64_t y_dims[2] = {kind == 1 ? 1 : rows, kind == 2 ? 1 : columns};
+    kiln_tensor *x[2] = {kiln_normal(cpu, KILN_F32, KILN_SHAPE(rows * columns + from), 0, 1)};
+    kiln_tensor *y[2] = {kiln_cast(kiln_normal(cpu, KILN_F32, 2, y_dims, 0, 1), dtype)}, *results[2];
+    x[0] = kiln_cast(x[0], dtype);
+    x[1] = kiln_to_device(x[0], dev), y[1] = kiln_to_device(y[0], dev);
+    for (int i = 0; i < 2; i++) {
+        kiln_tensor *part = kiln_reshape(kiln_narrow(x[i], 0, from, rows * columns), KILN_SHAPE(rows, columns));
+        results[i] = kiln_cast(op_of_halves(op, part, y[i]), KILN_F32);
+    }
+    size_t n = (size_t)kiln_numel(results[0]);
+    assert_in_range(n, 1, COUNT_OF(got));
+    assert_ok(kiln_read(results[0], want, n * sizeof *want));
+    assert_ok(kiln_read(results[1], got, n * sizeof *got));
+    double close = dtype == KILN_F16 ? 0x1p-9 : 0x1p-6;
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs((double)(got[i] - want[i])) <= close * (0.01 + fabs((double)want[i]))))
+            fail_msg("op %d of %lld x %lld from %lld, y %d: element %zu is %g, not %g", op, (long long)rows,
+                     (long long)columns, (long long)from, kind, i, (double)got[i], (double)want[i]);
+    kiln_scope_end(&scope);
+}
+
+// As on a GPU: of elements of two bytes eight are one access, where their places allow it.
+static void eights_of_halves(void **state)
+{
+    static const kiln_dtype dtypes[] = {KILN_F16, KILN_BF16};
+    static const int64_t points[][2] = {{1, 131072}, {1, 131080}, {1, 131076}, {1, 131077}, {260, 520}, {264, 500}};
+    static const int64_t rows[][2] = {{5, 2048}, {3, 4104}, {3, 4100}, {7, 1000}, {2, 100000}};
+    kiln_device *cpu = kiln_device_open("cpu");
+    assert_non_null(cpu);
+    for (size_t t = 0; t < COUNT_OF(dtypes); t++) {
+        for (int parallelism = 4096; parallelism <= 1 << 17; parallelism *= 32) {
+            dev->caps.parallelism = (uint32_t)parallelism;
+            for (size_t i = 0; i < COUNT_OF(points); i++)
+                for (int op = 0; op < 3; op++)
+                    for (int kind = 0; kind < (op ? 1 : 3); kind++)
+                        check_halves(cpu, dtypes[t], points[i][0], points[i][1], i % 2 * 4, kind, op);
+            check_halves(cpu, dtypes[t], 260, 520, 8, 1, 0);
+            check_halves(cpu, dtypes[t], 1, 131080, 1, 0, 0);
+            for (size_t i = 0; i < COUNT_OF(rows); i++)
+                for (int op = 3; op < 7; op++) check_halves(cpu, dtypes[t], rows[i][0], rows[i][1], i % 3 * 4, 0, op);
+        }
+    }
+    kiln_device_close(&cpu);
 }
 
 static void immediates_and_scalars(void **state)
@@ -695,9 +760,10 @@ static void forms_of_pipelines_differ(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     setenv("KILN_DEBUG", "validate", 1);
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_device, close_device)
     const struct CMUnitTest tests[] = {
         CASE(floats_load_and_store_every_dtype),
@@ -706,6 +772,7 @@ int main(void)
         CASE(f64_needs_class_f64),
         CASE(layouts_of_pointwise_kernels),
         CASE(several_fours_an_invocation),
+        CASE(eights_of_halves),
         CASE(immediates_and_scalars),
         CASE(nothing_to_do),
         CASE(strides_beyond_32_bits_are_cut_out),

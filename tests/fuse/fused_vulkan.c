@@ -140,6 +140,34 @@ static void rows_in_halves(void **state)
     }
 }
 
+// Of two bytes an element eight are taken at a time, where the length of a row lets them: points in one dimension and
+// two, with a row that is the same for all, and one number; rows that are kept in registers, and longer ones.
+static void eights_of_halves(void **state)
+{
+    static const unsigned dtypes[] = {KILN_F16, KILN_BF16, KILN_I16, KILN_U16};
+    static const int64_t sizes[][2] = {{1, 7}, {1, 64}, {1, 4099}, {5, 8}, {3, 12}, {7, 24}, {2, 2056}, {3, 9}};
+    dev->caps.parallelism = 1 << 17;
+    for (size_t t = 0; t < COUNT_OF(dtypes); t++)
+        for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+            struct build b;
+            build_begin(&b, 0, 2, sizes[i]);
+            int x = load(&b, dtypes[t], 3), y = load(&b, dtypes[t], 2), z = load(&b, dtypes[t], 0);
+            store(&b, dtypes[t], 3, expr(&b, "a * b - a + c", b.dag.nodes[x].cls, (const int[]){x, y, z}, 3));
+            store(&b, dtypes[t], 3, expr2(&b, "a - b", x, y));
+            finish(&b);
+            check(&b);
+            build_end(&b);
+        }
+    static const int64_t rows[][2] = {{3, 512}, {5, 1000}, {4, 2048}, {3, 2056}, {2, 9000}, {3, 9004}};
+    for (size_t t = 0; t < 2; t++)
+        for (size_t i = 0; i < COUNT_OF(rows); i++) {
+            struct build b;
+            build_softmax(&b, dtypes[t], rows[i][0], rows[i][1], false);
+            check_within(&b, 2, 0);
+            build_end(&b);
+        }
+}
+
 // Every fold in every class, over rows of several dimensions, in the middle of the tensor and at its end.
 static void every_fold(void **state)
 {
@@ -595,6 +623,7 @@ int main(int argc, char **argv)
         CASE(gathers_and_conditions),
         CASE(rows_of_every_length),
         CASE(rows_in_halves),
+        CASE(eights_of_halves),
         CASE(every_fold),
         CASE(row_indices_and_row_inputs),
         CASE(places_of_several_stages),

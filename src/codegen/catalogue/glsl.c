@@ -54,7 +54,7 @@ static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user
     } else if (n->kind == SCALAR_INPUT && w->k->row_in >> n->code & 1) {
         str_addf(s, "load_%s(%d, row_at[%d])", scalar_class_name(n->cls), n->code, n->code);
     } else if (n->kind == SCALAR_INPUT) {
-        str_addf(s, "x%d[j]", n->code);
+        str_addf(s, "x%d[j >> 2][j & 3]", n->code);
     } else {
         str_addf(s, "%s(%s)", type_of(n->cls), n->code == PRIM_rindex ? "c" : "row_length");
     }
@@ -214,15 +214,16 @@ static void add_call(struct writer *w, char component)
 static void add_whole_workgroup(struct writer *w)
 {
     const struct kernel *k = w->k;
-    for (int i = 0; i < k->n_in; i++) str_addf(w->out, "        %s x%d[CHUNKS];\n", vector[k->in_cls[i]], i);
-    str_add(w->out, "        int64_t to[CHUNKS];\n"
-                    "        [[unroll]] for (uint q = 0; q < CHUNKS; q++) {\n"
-                    "            locate(first + (q * gl_WorkGroupSize.x + gl_LocalInvocationIndex) * 4, at);\n");
+    for (int i = 0; i < k->n_in; i++) str_addf(w->out, "        %s x%d[FOURS];\n", vector[k->in_cls[i]], i);
+    str_add(w->out, "        int64_t to[FOURS];\n"
+                    "        [[unroll]] for (uint q = 0; q < FOURS; q++) {\n"
+                    "            if (begins_access(q)) locate(first + point_of_four(q), at);\n");
     for (int i = 0; i < k->n_in; i++)
-        str_addf(w->out, "            x%d[q] = load4_%s(%d, at[%d]);\n", i, scalar_class_name(k->in_cls[i]), i, i);
+        str_addf(w->out, "            x%d[q] = LOAD_FOUR_OF(%s, %d, !begins_access(q), at[%d]);\n", i,
+                 scalar_class_name(k->in_cls[i]), i, i);
     str_addf(w->out,
-             "            to[q] = at[%d];\n        }\n        [[unroll]] for (uint q = 0; q < CHUNKS; q++)\n"
-             "            store4_%s(%d, to[q], %s(",
+             "            to[q] = at[%d];\n        }\n        [[unroll]] for (uint q = 0; q < FOURS; q++)\n"
+             "            STORE_FOUR_OF(%s, %d, !begins_access(q), to[q], %s(",
              k->n_in, scalar_class_name(k->out_cls), k->n_in, vector[k->out_cls]);
     for (int c = 0; c < 4; c++) {
         if (c) str_add(w->out, ", ");
@@ -238,7 +239,7 @@ static void add_pointwise_main(struct writer *w)
                     "    uint first = group_index() * POINTS, count = point_count();\n"
                     "    int64_t at[N_OPERANDS];\n");
     if (w->packed) add_packed_workgroup(w);
-    str_add(w->out, "    if (VEC == 4 && (!TAIL || first + POINTS <= count)) {\n");
+    str_add(w->out, "    if ((VEC == 4 || VEC == 8) && (!TAIL || first + POINTS <= count)) {\n");
     add_whole_workgroup(w);
     str_add(w->out, "    }\n"
                     "    uint p = first + gl_LocalInvocationIndex, end = min(first + POINTS, count);\n"
@@ -342,7 +343,7 @@ static void add_row_values(struct writer *w, int stage)
     for (int i = 0; i < d->n_nodes; i++) w->known[i] |= w->want[i];
 }
 
-// A lane's next elements: EACH neighbours, of each input that is wanted one access; then the body for one of them.
+// A lane's next elements: EACH neighbours, in fours; then the body for one of them.
 static void begin_elements(struct writer *w, const char *indent)
 {
     const struct scalar_dag *d = &w->k->dag;
@@ -352,9 +353,12 @@ static void begin_elements(struct writer *w, const char *indent)
         const struct scalar_node *n = &d->nodes[i];
         if (n->kind != SCALAR_INPUT || n->code >= w->k->n_in || !w->want[i] || w->known[i]) continue;
         const char *cls = scalar_class_name(n->cls);
-        str_addf(w->out, "%s%s x%d;\n", indent, vector[n->cls], n->code);
-        str_addf(w->out, "%sif (EACH == 4) x%d = load4_%s(%d, at[%d]);\n", indent, n->code, cls, n->code, n->code);
-        str_addf(w->out, "%selse x%d.x = load_%s(%d, at[%d]);\n", indent, n->code, cls, n->code, n->code);
+        str_addf(w->out, "%s%s x%d[2];\n", indent, vector[n->cls], n->code);
+        str_addf(w->out, "%sif (EACH == 1) x%d[0].x = load_%s(%d, at[%d]);\n", indent, n->code, cls, n->code, n->code);
+        str_addf(w->out, "%selse x%d[0] = LOAD_FOUR_OF(%s, %d, false, at[%d]);\n", indent, n->code, cls, n->code,
+                 n->code);
+        str_addf(w->out, "%sif (EACH == 8) x%d[1] = LOAD_FOUR_OF(%s, %d, true, at[%d]);\n", indent, n->code, cls,
+                 n->code, n->code);
     }
     str_addf(w->out, "%s[[unroll]] for (uint j = 0; j < EACH; j++) {\n%s    uint c = c0 + j;\n", indent, indent);
 }
@@ -401,17 +405,18 @@ static void add_row_output(struct writer *w)
     }
     str_addf(w->out,
              "    for (uint c0 = first_column + lane * EACH; c0 < end_column; c0 += LANES * EACH) {\n"
-             "        %s y;\n",
+             "        %s y[2];\n",
              vector[k->out_cls]);
     fused_pass_mark(k->loops, k->n_stages, w->want);
     begin_elements(w, "        ");
     emit_wanted(w, "            ");
-    str_add(w->out, "            y[j] = ");
+    str_add(w->out, "            y[j >> 2][j & 3] = ");
     scalar_emit_ref(w->out, TARGET_GLSL, &k->dag, k->dag.root);
     str_addf(w->out,
-             ";\n        }\n        if (EACH == 4) store4_%s(%d, at[%d], y);\n"
-             "        else store_%s(%d, at[%d], y.x);\n    }\n}\n",
-             cls, k->n_in, k->n_in, cls, k->n_in, k->n_in);
+             ";\n        }\n        if (EACH == 1) store_%s(%d, at[%d], y[0].x);\n"
+             "        else STORE_FOUR_OF(%s, %d, false, at[%d], y[0]);\n"
+             "        if (EACH == 8) STORE_FOUR_OF(%s, %d, true, at[%d], y[1]);\n    }\n}\n",
+             cls, k->n_in, k->n_in, cls, k->n_in, k->n_in, cls, k->n_in, k->n_in);
 }
 
 static void add_row_main(struct writer *w)

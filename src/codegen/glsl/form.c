@@ -73,8 +73,37 @@ static void choose_rows(const struct device_caps *caps, uint64_t length, uint32_
     uint32_t least = smaller(small ? 64 : 128, largest);
     most = smaller(most, largest);
     f->lanes = 1;
-    while (length > 8 && f->lanes < most && f->lanes * 4 < length) f->lanes *= 2;
+    while (length > 8 && f->lanes < most && f->lanes * f->chunk < length) f->lanes *= 2;
     f->rows = f->lanes < least ? least / f->lanes : 1;
+}
+
+// What lies side by side has two bytes an element: then eight of them are 16 bytes.
+static bool is_of_halves(const struct fused_kernel *k)
+{
+    bool any = false;
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        if (!glsl_takes_neighbours(k, i)) continue;
+        if (dtype_size_B[fused_access_at(k, i)->dtype] != 2) return false;
+        any = true;
+    }
+    return any;
+}
+
+// Elements that a lane keeps in registers, where there are enough for all values of the row.
+static uint32_t kept_by_lane(const struct device_caps *caps, const struct glsl_form *f, uint64_t length, int n_kept)
+{
+    uint64_t each = ceil_div(length, f->lanes), most = grid_is_small(caps) ? 8 : 16;
+    return each <= most && each * (uint64_t)n_kept <= REGISTERS_KEPT ? (uint32_t)each : 0;
+}
+
+// By eights, unless a row fits into registers by fours alone.
+static void choose_halves(const struct device_caps *caps, uint64_t length, uint32_t largest, int n_kept,
+                          struct glsl_form *f)
+{
+    struct glsl_form eights = *f;
+    eights.chunk = 8;
+    choose_rows(caps, length, largest, &eights);
+    if (kept_by_lane(caps, &eights, length, n_kept) || !kept_by_lane(caps, f, length, n_kept)) *f = eights;
 }
 
 static void choose_columns(const struct device_caps *caps, uint64_t length, uint32_t largest, struct glsl_form *f)
@@ -179,6 +208,8 @@ static void choose_form(const struct fused_kernel *k, const struct device_caps *
         return;
     }
     uint32_t largest = largest_local(k, caps);
+    bool halves = f->chunk == 4 && !grid_is_small(caps) && is_of_halves(k);
+    if (halves && !k->n_reduce) f->chunk = 8;
     f->rows = smaller(grid_is_small(caps) ? 64 : POINT_LOCAL, largest);
     if (k->n_reduce > 0) {
         f->kind = lanes_along_rows(k) ? GLSL_ROWS : GLSL_COLUMNS;
@@ -186,17 +217,16 @@ static void choose_form(const struct fused_kernel *k, const struct device_caps *
             choose_rows(caps, length, largest, f);
         else
             choose_columns(caps, length, largest, f);
-        uint64_t each = ceil_div(length, f->lanes);
-        uint64_t most = grid_is_small(caps) ? 8 : 16;
-        if (each <= most && each * (uint64_t)n_kept <= REGISTERS_KEPT) f->keep = (uint32_t)each;
-        if (f->keep % 4) f->chunk = 1;
+        if (f->kind == GLSL_ROWS && halves) choose_halves(caps, length, largest, n_kept, f);
+        f->keep = kept_by_lane(caps, f, length, n_kept);
+        while (f->keep % f->chunk) f->chunk = f->chunk == 8 ? 4 : 1;
         f->splits = !f->keep && !k->trips.on && fused_may_cut(k);
         // A row that is read once gains from many small workgroups; one that is read again, from staying in the caches.
         if (f->splits && f->lanes > SPLIT_LANES) f->lanes = SPLIT_LANES;
     }
     bool dense = false;
     for (int i = 0; i < k->n_in + k->n_out; i++) dense = dense || glsl_takes_neighbours(k, i);
-    if (f->kind != GLSL_COLUMNS && f->chunk == 4 && dense) f->vector = grid_is_small(caps) ? 1 : GLSL_VECTOR_SPLIT;
+    if (f->kind != GLSL_COLUMNS && f->chunk > 1 && dense) f->vector = grid_is_small(caps) ? 1 : GLSL_VECTOR_SPLIT;
     if (f->kind != GLSL_COLUMNS && caps->shuffle && caps->subgroup_size > 1) f->subgroup = caps->subgroup_size;
 }
 

@@ -20,10 +20,10 @@ enum glsl_form_kind {
 struct glsl_form {
     uint32_t kind;
     uint32_t lanes, rows;    // of a workgroup: lanes to a row, rows; lanes * rows invocations
-    uint32_t chunk;          // elements a lane takes at a time: 4 or 1
+    uint32_t chunk;          // elements a lane takes at a time: 8 of two bytes, 4, or 1
     uint32_t keep;           // elements that a lane keeps in registers; 0: each stage computes them again
-    uint32_t vector;         // neighbours may be loaded and stored four at a time, where the addresses allow; of a
-                             // product a bit for each side
+    uint32_t vector;         // a chunk may be loaded and stored as neighbours, where the addresses allow; of a product
+                             // a bit for each side
     uint32_t splits;         // several workgroups may share a row
     uint32_t subgroup;       // lanes that exchange values without memory; 1: none do
     uint32_t tile_m, tile_n; // results of a workgroup; 0: no product
@@ -45,7 +45,7 @@ struct glsl_layout {
     int n_words;
 };
 
-#define GLSL_FLAG_NEIGHBOURS 1u // in flags: strides and sizes let four neighbours be one access everywhere
+#define GLSL_FLAG_NEIGHBOURS 1u // in flags: strides and sizes let the neighbours of a chunk be one access everywhere
 
 // Workspace: counters first, then 16 bytes for each partial value.
 #define GLSL_COUNTERS_B 4096

@@ -1,9 +1,10 @@
 // Loops over the elements of a fused kernel: all of a pointwise one, the passes over a row (fuse/loops.h).
 //
-// A lane takes `chunk` elements at a time. Where four neighbours are one aligned access (`full`), they are its chunk
-// and are loaded and stored whole; else the elements of a chunk lie a step apart, so that neighbouring lanes touch
-// neighbouring memory. The body is written for one element of the chunk: once for whole chunks, where nothing is asked
-// for an element, and once for others; but once for both in loops over what fits into registers, which are unrolled.
+// A lane takes `chunk` elements at a time. Where four neighbours are one aligned access (`full`), they are its chunk,
+// or eight of two bytes are, which drivers make one access of 16 bytes, and are loaded and stored whole; else the
+// elements of a chunk lie a step apart, so that neighbouring lanes touch neighbouring memory. The body is written for
+// one element of the chunk: once for whole chunks, where nothing is asked for an element, and once for others; but once
+// for both in loops over what fits into registers, which are unrolled.
 //
 // A row that fits into registers (form.keep) is walked with a constant count; values that a later loop needs stay in
 // arrays, which unrolling turns into registers. Of a longer row each loop computes what it needs from the inputs again.
@@ -13,9 +14,20 @@
 
 #include <string.h>
 
-#define BLOCK_CHUNKS 16 // of each lane, to a block
+enum { BLOCK_CHUNKS = 16, BLOCK_MOST = 64 }; // of each lane, to a block; elements
 
 static const char *const vector_type[CLASS_COUNT] = {"vec4", "dvec4", "ivec4", "i64vec4", "bvec4"};
+
+// A chunk is one vector of four, or two in an array; `c` counts its elements.
+static bool has_two(const struct glsl_emitter *e)
+{
+    return e->form.chunk == 8;
+}
+
+static const char *of_chunk(const struct glsl_emitter *e)
+{
+    return has_two(e) ? "[c >> 2][c & 3u]" : "[c]";
+}
 
 // Of a pointwise kernel: what is stored, and what goes into totals.
 static void mark_points(const struct fused_kernel *k, uint8_t *want)
@@ -109,25 +121,62 @@ static void add_places(struct glsl_emitter *e, const struct row_loop *l, const c
 
 // --- whole chunks ---
 
+// Which of the two fours, where there are two.
+static void add_four(struct glsl_emitter *e, const char *prefix, int number, int four)
+{
+    str_addf(e->out, has_two(e) ? "%s%d[%d]" : "%s%d", prefix, number, four);
+}
+
+static void add_address_of_four(struct glsl_emitter *e, int access, int four)
+{
+    glsl_add_address(e, 'o', access);
+    if (four) str_addf(e->out, " + %uul", 4u * dtype_size_B[fused_access_at(e->k, access)->dtype]);
+}
+
+static void add_vector_load(struct glsl_emitter *e, int node, int four, const char *indent)
+{
+    const struct fused_kernel *k = e->k;
+    const struct scalar_node *n = &k->dag.nodes[node];
+    bool moves = k->in[n->code].strides[k->n_dims - 1] != 0;
+    str_add(e->out, indent);
+    add_four(e, "v", node, four);
+    if (four && !moves) {
+        str_addf(e->out, " = v%d[0];\n", node);
+        return;
+    }
+    str_addf(e->out, " = %s", moves ? "load4_" : vector_type[n->cls]);
+    str_addf(e->out, moves ? "%s(" : "(load_%s(", dtype_name(k->in[n->code].dtype));
+    add_address_of_four(e, n->code, four);
+    str_add(e->out, moves ? ");\n" : "));\n");
+}
+
+static void add_vector_store(struct glsl_emitter *e, int output, int four, const char *indent)
+{
+    const struct fused_access *a = &e->k->out[output].to;
+    bool moves = a->strides[e->k->n_dims - 1] != 0;
+    if (four < has_two(e) && !moves) return; // the last element stays
+    str_addf(e->out, "%sstore%s_%s(", indent, moves ? "4" : "", dtype_name(a->dtype));
+    add_address_of_four(e, e->k->n_in + output, moves ? four : 0);
+    str_add(e->out, ", ");
+    add_four(e, "w", output, four);
+    str_add(e->out, moves ? ");\n" : ".w);\n");
+}
+
 static void add_vector_loads(struct glsl_emitter *e, const struct row_loop *l, const char *indent)
 {
     const struct fused_kernel *k = e->k;
     for (int i = 0; i < k->dag.n_nodes; i++)
         if (is_plain_load(e, i) && !is_kept_before(e, i, l->pass))
-            str_addf(e->out, "%s%s v%d;\n", indent, vector_type[k->dag.nodes[i].cls], i);
+            str_addf(e->out, "%s%s v%d%s;\n", indent, vector_type[k->dag.nodes[i].cls], i, has_two(e) ? "[2]" : "");
     for (int i = 0; i < k->n_out; i++)
-        if (is_output_here(e, l, i)) str_addf(e->out, "%s%s w%d;\n", indent, vector_type[k->out[i].to.cls], i);
+        if (is_output_here(e, l, i))
+            str_addf(e->out, "%s%s w%d%s;\n", indent, vector_type[k->out[i].to.cls], i, has_two(e) ? "[2]" : "");
     str_addf(e->out, "%s%s{\n%s    INDEX r = at;\n", indent, l->chunks == CHUNKS_ANY ? "if (full) " : "", indent);
     const char *inner = glsl_deeper(indent);
     add_places(e, l, inner, PLACE_LOADS);
     for (int i = 0; i < k->dag.n_nodes; i++) {
-        const struct scalar_node *n = &k->dag.nodes[i];
         if (!is_plain_load(e, i) || is_kept_before(e, i, l->pass)) continue;
-        bool moves = k->in[n->code].strides[k->n_dims - 1] != 0;
-        str_addf(e->out, "%sv%d = %s", inner, i, moves ? "load4_" : vector_type[n->cls]);
-        str_addf(e->out, moves ? "%s(" : "(load_%s(", dtype_name(k->in[n->code].dtype));
-        glsl_add_address(e, 'o', n->code);
-        str_add(e->out, moves ? ");\n" : "));\n");
+        for (int four = 0; four <= has_two(e); four++) add_vector_load(e, i, four, inner);
     }
     str_addf(e->out, "%s}\n", indent);
 }
@@ -143,11 +192,7 @@ static void add_vector_stores(struct glsl_emitter *e, const struct row_loop *l, 
     add_places(e, l, inner, PLACE_STORES);
     for (int i = 0; i < k->n_out; i++) {
         if (!is_output_here(e, l, i)) continue;
-        const struct fused_access *a = &k->out[i].to;
-        bool moves = a->strides[k->n_dims - 1] != 0;
-        str_addf(e->out, "%sstore%s_%s(", inner, moves ? "4" : "", dtype_name(a->dtype));
-        glsl_add_address(e, 'o', k->n_in + i);
-        str_addf(e->out, moves ? ", w%d);\n" : ", w%d.w);\n", i);
+        for (int four = 0; four <= has_two(e); four++) add_vector_store(e, i, four, inner);
     }
     str_addf(e->out, "%s}\n", indent);
 }
@@ -172,7 +217,7 @@ static void add_element_loads(struct glsl_emitter *e, const struct row_loop *l, 
     if (l->chunks == CHUNKS_WHOLE) {
         for (int i = 0; i < k->dag.n_nodes; i++) {
             if (!is_plain_load(e, i)) continue;
-            str_addf(e->out, "%s%s t%d = v%d[c];\n", indent, glsl_type(k->dag.nodes[i].cls), i, i);
+            str_addf(e->out, "%s%s t%d = v%d%s;\n", indent, glsl_type(k->dag.nodes[i].cls), i, i, of_chunk(e));
             e->local[i] = 1;
         }
         return;
@@ -183,7 +228,7 @@ static void add_element_loads(struct glsl_emitter *e, const struct row_loop *l, 
             if (is_plain_load(e, i)) str_addf(e->out, "%s%s t%d;\n", indent, glsl_type(k->dag.nodes[i].cls), i);
         str_addf(e->out, "%sif (full) {\n", indent);
         for (int i = 0; i < k->dag.n_nodes; i++)
-            if (is_plain_load(e, i)) str_addf(e->out, "%st%d = v%d[c];\n", inner, i, i);
+            if (is_plain_load(e, i)) str_addf(e->out, "%st%d = v%d%s;\n", inner, i, i, of_chunk(e));
         str_addf(e->out, "%s} else {\n", indent);
         if (!l->places_all) add_places(e, l, inner, PLACE_LOADS);
     }
@@ -207,7 +252,7 @@ static void add_to_vectors(struct glsl_emitter *e, const struct row_loop *l, con
 {
     for (int i = 0; i < e->k->n_out; i++) {
         if (!is_output_here(e, l, i)) continue;
-        str_addf(e->out, "%sw%d[c] = ", indent, i);
+        str_addf(e->out, "%sw%d%s = ", indent, i, of_chunk(e));
         scalar_emit_ref(e->out, TARGET_GLSL, &e->k->dag, e->k->out[i].node);
         str_add(e->out, ";\n");
     }
@@ -272,9 +317,9 @@ static void add_loop_head(struct glsl_emitter *e, const struct row_loop *l)
                  l->blocks ? "block_begin" : "begin", l->blocks ? "block_end" : "end", stride, l->indent);
     }
     if (f->vector) {
-        str_addf(e->out, ") + INDEX(aligned ? lane * 4u : lane);\n%s    uint step = aligned ? 1u : %uu;\n", l->indent,
-                 pace);
-        str_addf(e->out, "%s    bool full = aligned && at + 4u <= end;\n", l->indent);
+        str_addf(e->out, ") + INDEX(aligned ? lane * %uu : lane);\n%s    uint step = aligned ? 1u : %uu;\n", f->chunk,
+                 l->indent, pace);
+        str_addf(e->out, "%s    bool full = aligned && at + %uu <= end;\n", l->indent, f->chunk);
     } else {
         str_addf(e->out, ") + INDEX(lane);\n%s    const uint step = %uu;\n", l->indent, pace);
     }
@@ -305,10 +350,10 @@ static void add_two_loops(struct glsl_emitter *e, struct row_loop *l)
 {
     const struct glsl_form *f = &e->form;
     const char *indent = l->indent, *inner = glsl_deeper(indent), *end = l->blocks ? "block_end" : "end";
-    str_addf(e->out, "%s{\n%sINDEX end = %s, at = %s + INDEX(aligned ? lane * 4u : lane);\n", indent, inner, end,
-             l->blocks ? "block_begin" : "begin");
+    str_addf(e->out, "%s{\n%sINDEX end = %s, at = %s + INDEX(aligned ? lane * %uu : lane);\n", indent, inner, end,
+             l->blocks ? "block_begin" : "begin", f->chunk);
     str_addf(e->out, "%suint step = aligned ? 1u : %uu;\n", inner, f->lanes);
-    str_addf(e->out, "%sfor (; aligned && at + 4u <= end; at += %uu) {\n", inner, f->lanes * f->chunk);
+    str_addf(e->out, "%sfor (; aligned && at + %uu <= end; at += %uu) {\n", inner, f->chunk, f->lanes * f->chunk);
     l->chunks = CHUNKS_WHOLE;
     add_body(e, l, glsl_deeper(inner));
     str_addf(e->out, "%s}\n", inner);
@@ -350,7 +395,8 @@ static void add_chunks(struct glsl_emitter *e, const struct row_loop *loop)
 
 static void add_blocks(struct glsl_emitter *e, struct row_loop *l, const char *indent)
 {
-    uint32_t block = e->form.lanes * e->form.chunk * BLOCK_CHUNKS;
+    uint32_t each = e->form.chunk * BLOCK_CHUNKS;
+    uint32_t block = e->form.lanes * (each < BLOCK_MOST ? each : BLOCK_MOST);
     const char *inner = glsl_deeper(indent);
     str_addf(e->out, "%sfor (INDEX block_begin = begin; block_begin < end; block_begin += %uu) {\n", indent, block);
     str_addf(e->out, "%sINDEX block_end = min(block_begin + %uu, end);\n", inner, block);

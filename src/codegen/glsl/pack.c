@@ -42,13 +42,14 @@ static void put_divisor(struct packer *p, int at, uint64_t size)
     p->out->words[at + 1] = shift;
 }
 
-// Whether strides and sizes let four neighbours along the fast dimension be one access wherever they are not one
-// element. That addresses are aligned, the kernel sees for itself: a program may replace them.
+// Whether strides and sizes let the neighbours of a chunk along the fast dimension be one access, or two of four,
+// wherever they are not one element. That addresses are aligned, the kernel sees for itself: a program may replace
+// them.
 static bool walks_by_neighbours(const struct packer *p)
 {
     const struct fused_kernel *k = p->k;
     int fast = k->n_dims - 1;
-    if (fast != glsl_first_walked(k, &p->form) && k->sizes[fast] % 4) return false;
+    if (fast != glsl_first_walked(k, &p->form) && k->sizes[fast] % p->form.chunk) return false;
     for (int i = 0; i < k->n_in + k->n_out; i++) {
         const struct fused_access *a = fused_access_at(k, i);
         if (a->strides[fast] == 0 || (i < k->n_in && !p->plain[i])) continue;
