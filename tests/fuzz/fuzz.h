@@ -177,6 +177,8 @@ bool same_shape(kiln_tensor *a, kiln_tensor *b);
 bool broadcasts(kiln_tensor *a, kiln_tensor *b, bool into_a);
 // The dtype that a run has in place of another: f64 for every float in a wide one.
 kiln_dtype dtype_of_run(const struct run *run, kiln_dtype dtype);
+// Numbers of a few values, of a shape and the first operand's dtype.
+kiln_tensor *pattern(struct operands *o, int period, size_t rank, const int64_t *dims);
 // In a noisy run t moved by some units of the last place; in others t itself.
 kiln_tensor *with_noise(struct run *run, kiln_tensor *t);
 kiln_tensor *with_noise_of_one(struct run *run, kiln_tensor *t);

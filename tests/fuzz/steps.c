@@ -110,3 +110,12 @@ kiln_tensor *make_index(struct operands *o, size_t rank, const int64_t *dims, in
     line = kiln_mul(line, kiln_scalar_int(1 + choose(o, 5)));
     return kiln_remainder(kiln_reshape(line, rank, dims), kiln_scalar_int(size));
 }
+
+kiln_tensor *pattern(struct operands *o, int period, size_t rank, const int64_t *dims)
+{
+    int64_t n = 1;
+    for (size_t i = 0; i < rank; i++) n *= dims[i];
+    kiln_tensor *v = kiln_fmod(kiln_arange(kiln_tensor_device(o->a), KILN_F32, 0, (double)n, 1), period);
+    v = kiln_div(kiln_sub(v, 0.5 * period), 4);
+    return kiln_reshape(kiln_cast(v, kiln_tensor_dtype(o->a)), rank, dims);
+}

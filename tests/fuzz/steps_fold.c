@@ -303,6 +303,27 @@ kiln_tensor *step_tall(struct operands *o)
     return follow(p, bias, how);
 }
 
+#define PAIR(a, b) ((const int64_t[]){a, b})
+
+// The element by 33 to 96 rows of 33 to 96 numbers each, times a matrix as large: products in blocks of tiles, with
+// what reads their rows, of which means are left.
+kiln_tensor *step_tiles(struct operands *o)
+{
+    int64_t rows = 33 + choose(o, 64), depth = 33 + choose(o, 64), columns = 33 + choose(o, 64), k = kiln_numel(o->a);
+    uint32_t how = choose(o, 6), turned = choose(o, 3), axis = choose(o, 2);
+    if (!is_float(o->a) || !k || k > 64) return NULL;
+    kiln_tensor *mix = pattern(o, 5, 2, PAIR(k, depth)), *row = kiln_reshape(o->a, KILN_SHAPE(1, k));
+    kiln_tensor *x = kiln_add(pattern(o, 11, 2, PAIR(rows, depth)), with_noise(o->run, kiln_matmul(row, mix)));
+    kiln_tensor *w = pattern(o, 7, 2, turned == 1 ? PAIR(columns, depth) : PAIR(depth, columns));
+    w = kiln_div(w, kiln_scalar(64)); // sums stay small
+    if (turned == 1) w = kiln_transpose(w, 0, 1);
+    if (turned == 2) x = kiln_transpose(kiln_add(kiln_transpose(x, 0, 1), kiln_scalar(0.25)), 0, 1);
+    kiln_tensor *p = with_noise(o->run, kiln_matmul(x, w)), *bias = pattern(o, 3, 2, PAIR(1, columns));
+    say(o, "mean along %d of what follows (%d) on matmul(%s in [%d,%d], [%d,%d])", (int)axis, (int)how, o->na,
+        (int)rows, (int)depth, (int)depth, (int)columns);
+    return kiln_mean(follow(p, bias, how), KILN_REDUCE(.axes = KILN_AXES((int64_t)axis)));
+}
+
 // Each of 2 to 70 rows, made of the element by numbers, with each of a few others: the distance, or another fold over
 // what they have side by side.
 kiln_tensor *step_pairs(struct operands *o)

@@ -94,16 +94,6 @@ kiln_tensor *step_conv_transposed(struct operands *o)
     return kiln_conv_transpose2d(x, w, &opts);
 }
 
-// Numbers of a few values, of a shape.
-static kiln_tensor *pattern(struct operands *o, int period, size_t rank, const int64_t *dims)
-{
-    int64_t n = 1;
-    for (size_t i = 0; i < rank; i++) n *= dims[i];
-    kiln_tensor *v = kiln_fmod(kiln_arange(kiln_tensor_device(o->a), KILN_F32, 0, (double)n, 1), period);
-    v = kiln_div(kiln_sub(v, 0.5 * period), 4);
-    return kiln_reshape(kiln_cast(v, kiln_tensor_dtype(o->a)), rank, dims);
-}
-
 // Small images of many channels, of which the operand's elements make each: what Winograd's ways are for, forward and
 // as the gradient of the image.
 kiln_tensor *step_conv_deep(struct operands *o)
