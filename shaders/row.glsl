@@ -15,7 +15,8 @@ layout(constant_id = 4) const bool LANES_ADJACENT = true;
 layout(constant_id = 5) const uint LANES = 64;    // a power of two; LANES * ROWS = local size
 layout(constant_id = 6) const uint ROWS = 1;
 layout(constant_id = 7) const uint PHASE = 0;
-layout(constant_id = 19) const uint EACH = 1;     // 4: a lane takes four neighbours, one access of each operand; 8, of two bytes each: two fours, side by side
+// 4: a lane takes four neighbours, one access of each operand; 8, of two bytes each: two fours, side by side.
+layout(constant_id = 19) const uint EACH = 1;
 const uint BLOCK = 64;
 const uint FAN_IN = 16;   // lanes that one invocation sums up
 
