@@ -79,8 +79,8 @@ def stages(text):
 
 
 def of_fused(text, counts):
-    """The same of a fused kernel of points, in fours or eights; None of others. An access is what the compiler made one:
-    operands may lie so that no four are. A conversion of a half is one instruction."""
+    """The same of a fused kernel of points, in fours or eights; None of others. An access is what the compiler made
+    one: operands may lie so that no four are. A conversion of a half is one instruction."""
     part = re.search(r'(?s)\n        if \(full\) \{\n(.*?)\n        \} else \{\n', text)
     spent, loads, stores = (counts.get('straight ' + what, 0) for what in ('instructions', 'loads', 'stores'))
     accesses = loads + stores
