@@ -1,7 +1,7 @@
 // The CPU: instruction set, BLAS, threads.
 #include "codegen/llvm/llvm.h"
 #include "cpu/blas.h"
-#include "cpu/amx.h"
+#include "cpu/tiles.h"
 #include "cpu/isa.h"
 #include "cpu/parallel.h"
 #include "debug/facts.h"

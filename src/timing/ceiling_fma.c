@@ -1,6 +1,6 @@
 // What the CPU's arithmetic can do: products that are added in registers, as many chains at a time as hide what one
 // takes. Chains begin with values of their own: of equal ones a compiler would make one.
-#include "cpu/amx.h"
+#include "cpu/tiles.h"
 #include "timing/timing.h"
 
 #if defined(__x86_64__)
@@ -55,11 +55,6 @@ ARITHMETIC(bf16_512, __m512, _mm512_set1_ps((float)i),
 
 // Sums of 16 x 16 in four registers of tiles, by operands in two; 32 positions a step.
 enum { AMX_SUMS = 4, AMX_STEP = 16 * 16 * 32 };
-struct amx_shape {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_B[16];
-    uint8_t rows[16];
-};
 
 WIDE("amx-tile,amx-bf16")
 static double bf16_amx(void)

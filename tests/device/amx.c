@@ -2,8 +2,10 @@
 // with stacks for signals that are too small they go another way, and give the same.
 #include "base/base.h"
 #include "base/float16.h"
-#include "cpu/amx.h"
+#include "cpu/tiles.h"
 #include "device/cpu_fixture.h"
+
+#include "../processor.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -11,17 +13,6 @@
 #include <unistd.h>
 
 enum { SIDE = 96 };
-
-// As Linux tells it.
-static bool processor_has(const char *flag)
-{
-    char line[8192];
-    bool has = false;
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    while (f && !has && fgets(line, sizeof line, f)) has = strstr(line, flag) && !strncmp(line, "flags", 5);
-    if (f) fclose(f);
-    return has;
-}
 
 // Whether each element of a product of ones and twos is what it must be.
 static bool product_is_right(void)
@@ -55,7 +46,7 @@ static int in_child(size_t stack_B)
 // 8 KiB of registers do not fit beside the others.
 static void stacks_for_signals_that_are_too_small(void **state)
 {
-    if (!processor_has(" amx_bf16 ") || debug_flag("no-matrices")) skip();
+    if (!processor_has("amx_bf16") || debug_flag("no-matrices")) skip();
     int small = in_child(6144);
     if (small == -1) skip();
     assert_int_equal(small, 1);
@@ -64,13 +55,13 @@ static void stacks_for_signals_that_are_too_small(void **state)
 
 static void it_is_taken_where_it_is(void **state)
 {
-    bool should = processor_has(" amx_bf16 ") && processor_has(" amx_tile ") && !debug_flag("no-matrices");
+    bool should = processor_has("amx_bf16") && processor_has("amx_tile") && !debug_flag("no-matrices");
     const char *why = cpu_amx_missing();
     if (should)
         assert_null(why);
     else
-        assert_string_equal(why, debug_flag("no-matrices") && processor_has(" amx_bf16 ") ? "KILN_DEBUG=no-matrices"
-                                                                                          : "the processor lacks them");
+        assert_string_equal(why, debug_flag("no-matrices") && processor_has("amx_bf16") ? "KILN_DEBUG=no-matrices"
+                                                                                        : "the processor lacks them");
     assert_ptr_equal(cpu_amx_missing(), why);
     assert_true(product_is_right());
 }

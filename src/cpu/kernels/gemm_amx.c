@@ -5,6 +5,7 @@
 //
 // Each sum takes its positions in their order, both products of a pair in turn; numbers below the smallest normal one
 // count as zero, as the instruction for vectors has it.
+#include "cpu/tiles.h"
 #include "cpu/kernels/gemm_kind.h"
 
 #if defined(__AVX512F__)
@@ -33,14 +34,6 @@ enum {
 // gcc 12 does not know that a load of a tile reads memory.
 #define WRITTEN() __asm__ volatile("" ::: "memory")
 
-// What the processor is told of its registers of tiles.
-struct amx_shape {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_B[16];
-    uint8_t rows[16];
-} __attribute__((aligned(64)));
-_Static_assert(sizeof(struct amx_shape) == 64, "as the instruction reads it");
-
 #define UPPER(n)   ((n) < SIDE ? (n) : SIDE)
 #define LOWER(n)   ((n)-UPPER(n))
 #define LOWER_B(n) ((n) > SIDE ? ROW_B : 0)
@@ -55,21 +48,19 @@ static const struct amx_shape shapes[GEMM_ROWS] = {
 #undef SIZE
 };
 
-// The height that the registers of this thread have; 0: none. It takes as long as 30 multiplications to change it.
-static _Thread_local int shaped __attribute__((tls_model("initial-exec")));
-
+// It takes as long as ten multiplications.
 AMX static void shape(int rows)
 {
-    if (shaped == rows) return;
+    if (cpu_amx_rows == rows) return;
     _tile_loadconfig(&shapes[rows - 1]);
-    shaped = rows;
+    cpu_amx_rows = (uint8_t)rows;
 }
 
 AMX void CPU_FN(cpu_amx_end)(void)
 {
-    if (!shaped) return;
+    if (!cpu_amx_rows) return;
     _tile_release();
-    shaped = 0;
+    cpu_amx_rows = 0;
 }
 
 struct amx_operands {

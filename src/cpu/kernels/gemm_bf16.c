@@ -1,7 +1,7 @@
 // Products of bf16 by the instruction that multiplies pairs of them and adds both products to a sum of f32. A unit is a
 // pair of neighbours along k; behind an odd end lies a zero. Products of two bf16 are exact in f32. The instruction
 // rounds to nearest and takes numbers below the smallest normal one, 1.2e-38, for zero, as operands and as results.
-#include "cpu/amx.h"
+#include "cpu/tiles.h"
 #include "cpu/kernels/gemm_pack.h"
 
 #if defined(__AVX512F__)

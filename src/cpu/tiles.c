@@ -1,8 +1,9 @@
 // Whether the processor has AMX, and Linux gives it to this process.
-#include "cpu/amx.h"
+#include "cpu/tiles.h"
 #include "base/base.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
@@ -34,6 +35,8 @@ static bool system_gives_registers(void)
     return false;
 }
 #endif
+
+_Thread_local uint8_t cpu_amx_rows __attribute__((tls_model("initial-exec"))); // a byte: little such storage is left
 
 static const char *ask(void)
 {
