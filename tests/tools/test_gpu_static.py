@@ -80,7 +80,8 @@ class GpuStatic(unittest.TestCase):
 
     def test_needs_of_a_text(self):
         text = ('\nfloat point(const float x0, const float x1)\n{\n    precise float t2 = x0 * x1;\n'
-                '    precise float t3 = fma(t2, x1, -1.0);\n    return t3;\n}\nSTORE_FOUR_OF(f32, 2, false, to[q], point())')
+                '    precise float t3 = fma(t2, x1, -1.0);\n    return t3;\n}\n'
+                'STORE_FOUR_OF(f32, 2, false, to[q], point())')
         counts = {'straight load bytes': 32, 'straight store bytes': 16, 'straight instructions': 33}
         self.assertEqual(static.gpu_need.of_kernel('pointwise', text, counts), (33, 8 + 2 * 3 + 2 * 4))
         self.assertIsNone(static.gpu_need.of_kernel('row', text, counts))
