@@ -64,7 +64,16 @@ class Tables(Folder):
         for path in self.traces:
             for by in ('kernel', 'line'):
                 text = self.good(str(path), '--no-ceilings', '--by', by)
-                self.assertEqual(text, pathlib.Path(f'{path}.{by}').read_text())
+                self.same_table(text, pathlib.Path(f'{path}.{by}').read_text())
+
+    def same_table(self, text, other):
+        """A file has its times rounded: the last digit of a figure may be the next."""
+        self.assertEqual(text.count('\n'), other.count('\n'))
+        for a, b in zip(text.splitlines(), other.splitlines()):
+            self.assertEqual(len(a.split()), len(b.split()), f'{a}\n{b}')
+            for x, y in zip(a.split(), b.split()):
+                if x != y:
+                    self.assertAlmostEqual(float(x), float(y), delta=0.0101 + 0.01 * abs(float(y)), msg=f'{a}\n{b}')
 
     def test_figures_are_those_of_the_spans(self):
         keys = {'kernel': lambda e: e['name'], 'op': lambda e: e['args']['op'],
