@@ -12,7 +12,7 @@ struct grad_rule {
     uint32_t needs_for[4];        // by input: which inputs its gradient needs; all zero: needs_in
     bool by_input;                // needs_for is given
     bool takes_missing;           // gradients that did not arrive are NULL, not zeros
-    bool missing_is_null;         // the same, of a rule for an op
+    bool missing_is_null;         // the same, of a rule that a user may have written: see grad/arrive.h
     bool takes_changed;           // values that were written since they were kept are NULL, not an error
     // Whether a gradient that arrives at an output goes on to an input; NULL: each goes on to all.
     bool (*leads)(const struct tape_node *n, int out, int in);

@@ -326,7 +326,7 @@ static bool wants_packed_b(const struct gemm_plan *p)
 }
 
 // Rows of a that lie along k are a stream each. Where they lie a multiple of a page apart, the lines that a tile reads
-// meet in one set of the first-level cache, which holds 8 of 12.
+// meet in one set of the first-level cache, which holds 8 of 12; tiles of rows along k alone take each line once.
 static bool wants_packed_a(const struct gemm_plan *p)
 {
     enum { MANY_COLUMNS = 64, SEVERAL_COLUMNS = 192, PAGE_B = 4096, WAYS = 8 };

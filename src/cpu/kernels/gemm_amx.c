@@ -9,8 +9,7 @@
 #include "cpu/kernels/gemm_kind.h"
 
 #if defined(__AVX512F__)
-#include <immintrin.h>
-#include <string.h>
+#include "cpu/kernels/gemm_pack512.h"
 
 #define GEMM_ROWS 32
 #define AMX       __attribute__((target("amx-tile,amx-bf16")))
@@ -48,7 +47,7 @@ static const struct amx_shape shapes[GEMM_ROWS] = {
 #undef SIZE
 };
 
-// It takes as long as ten multiplications.
+// Another height takes the processor as long as ten multiplications.
 AMX static void shape(int rows)
 {
     if (cpu_amx_rows == rows) return;
@@ -89,7 +88,7 @@ AMX INLINE void add_positions(const struct amx_operands *x, const bool lower, co
 AMX INLINE void add_rest(const struct amx_operands *x, int64_t units, int rows, const bool lower, const bool right)
 {
     _Alignas(64) char a[GEMM_ROWS * ROW_B], b[SIDE * 2 * ROW_B];
-    __mmask16 there = (__mmask16)((1u << units) - 1);
+    __mmask16 there = first_16(units);
     for (int64_t i = 0; i < rows; i++)
         _mm512_store_si512(a + i * ROW_B, _mm512_maskz_loadu_epi32(there, x->a + i * x->a_row_B));
     memset(b, 0, sizeof b);
@@ -119,7 +118,7 @@ AMX INLINE void copy_columns(float *to, int64_t to_ld, const float *from, int64_
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < columns; c += SIDE) {
-            __mmask16 there = columns - c >= SIDE ? (__mmask16)-1 : (__mmask16)((1u << (columns - c)) - 1);
+            __mmask16 there = first_16(columns - c);
             _mm512_mask_storeu_ps(to + i * to_ld + c, there, _mm512_maskz_loadu_ps(there, from + i * from_ld + c));
         }
 }

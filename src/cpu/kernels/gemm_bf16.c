@@ -39,7 +39,7 @@ static __m256i run_of(const char *at, int64_t n)
     return _mm256_maskz_loadu_epi16(first_16(n), at);
 }
 
-// The same of whole panels and pairs of positions: two rows of 32 elements at once.
+// Runs of 32 elements, one for each of k positions, two at once. Gives how many positions it took: an odd one is left.
 PACK int64_t pack_whole_pairs(const char *at, int64_t step, int64_t k, uint32_t *to, int64_t ahead_B)
 {
     const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
