@@ -17,6 +17,8 @@ struct launch_facts;
 enum operand_flags {
     OPERAND_IMMEDIATE = 1, // `address` holds the value's bits (class of the operand), no memory
     OPERAND_WRITE = 2,
+    OPERAND_OVER = 4, // written, and lies as operand 0 does, whose place it may take: what comes of a part of that is
+                      // written when all of the part was read
 };
 
 // Slots name buffers while a launch has no addresses yet.

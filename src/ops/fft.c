@@ -71,6 +71,14 @@ static kiln_status make_split_table(const struct fft *f, int64_t n, int64_t *fin
     return roots(f, n, *fine, &high);
 }
 
+static bool lie_alike(const struct view *a, const struct view *b)
+{
+    if (a->dtype != b->dtype || a->offset != b->offset) return false;
+    for (int d = 0; d < a->rank; d++)
+        if (a->strides[d] != b->strides[d] && a->dims[d] > 1) return false;
+    return true;
+}
+
 // Transforms dimension rank - 2 of x into that of out. total: of the larger transform, 0 where there is none; then
 // dimension rank - 3 is that of the columns.
 static kiln_status launch_lines(const struct fft *f, const struct view *x, const struct view *out, int64_t total)
@@ -94,6 +102,7 @@ static kiln_status launch_lines(const struct fft *f, const struct view *x, const
     l.n_reduce = 1;
     launch_operand(&l, x, space.strides[0], false);
     launch_operand(&l, out, space.strides[1], true);
+    if (lie_alike(x, out)) l.operands[1].flags |= OPERAND_OVER;
     launch_operand(&l, &table, NULL, false);
     launch_operand(&l, &turns, NULL, false);
     launch_scalar_i(&l, x->strides[line + 1]);

@@ -161,9 +161,22 @@ static bool same_places(const struct launch *l, const struct launch_operand *a, 
     return true;
 }
 
+// Of an operand that says itself that it may take the place of the first, which no other operand has a part of.
+static kiln_status add_over(struct room *r, const struct launch *l, const struct launch_operand *out, int32_t step)
+{
+    const struct launch_operand *in = &l->operands[0];
+    if (!may_follow(r, (int32_t)out->slot, (int32_t)in->slot, step) || read_by_pair(r, step, (int32_t)in->slot))
+        return KILN_OK;
+    for (int i = 1; i < l->n_operands; i++)
+        if (!(l->operands[i].flags & OPERAND_IMMEDIATE) && l->operands[i].slot == in->slot) return KILN_OK;
+    return add_candidate(r, (int32_t)out->slot, (int32_t)in->slot, step);
+}
+
 // A pointwise kernel of the catalogue may write what it reads, as eager mode does in place.
 static kiln_status launch_candidates(struct room *r, const struct launch *l, int32_t step)
 {
+    for (int i = 1; i < l->n_operands; i++)
+        if (l->operands[i].flags & OPERAND_OVER) return add_over(r, l, &l->operands[i], step);
     if (kernel_info(l->kernel)->kind != KERNEL_POINTWISE) return KILN_OK;
     const struct launch_operand *out = &l->operands[l->n_operands - 1];
     for (int i = 0; i < l->n_operands - 1; i++) {

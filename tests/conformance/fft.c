@@ -77,15 +77,15 @@ static void run(const char *op, int dtype, int64_t lines, int64_t n, enum host_l
 }
 
 // Along the first axis: lines that lie side by side.
-static void run_columns(const char *op, int dtype, int64_t n, int64_t columns)
+static void run_columns(const char *op, int dtype, int64_t n, int64_t columns, bool inverse)
 {
     struct host x;
     kiln_scope *scope = kiln_scope_begin();
     int64_t dims[] = {columns, n, 2};
     kiln_tensor *t = random_tensor(&x, dtype, 3, dims, LAYOUT_CONTIGUOUS, -1, 1);
     kiln_tensor *across = kiln_contiguous(kiln_transpose(t, 0, 1));
-    compare_lines(kiln_transpose(kiln_fft_pairs(across, 0, false), 0, 1), &x, n, false,
-                  case_text(op, &x, LAYOUT_CONTIGUOUS, "columns"));
+    compare_lines(kiln_transpose(kiln_fft_pairs(across, 0, inverse), 0, 1), &x, n, inverse,
+                  case_text(op, &x, LAYOUT_CONTIGUOUS, inverse ? "columns, inverse" : "columns"));
     host_free(&x);
     kiln_scope_end(&scope);
 }
@@ -106,13 +106,16 @@ void conform_fft_pairs(const char *op)
     for (int layout = 1; layout < LAYOUT_COUNT; layout++)
         for (int64_t n = 6; n < 60; n += 26)
             run(op, thinned(layout, 2) ? KILN_F32 : KILN_F64, 5, n, (enum host_layout)layout, n > 10);
+    for (int layout = 1; layout < LAYOUT_COUNT; layout++)
+        run(op, thinned(layout, 2) ? KILN_F64 : KILN_F32, 33, 256, (enum host_layout)layout, layout % 2);
     run(op, KILN_F16, 3, 60, LAYOUT_STEP, false);
     run(op, KILN_BF16, 3, 37, LAYOUT_TRANSPOSED, true);
     run(op, KILN_F16, 3, 1024, LAYOUT_CONTIGUOUS, false);
-    for (int64_t n = 12; n < 2000; n *= 5) run_columns(op, KILN_F32, n, 37);
-    run_columns(op, KILN_F32, 512, 45);
-    run_columns(op, KILN_F64, 1024, 45);
-    run_columns(op, KILN_BF16, 1024, 45);
+    for (int64_t n = 12; n < 2000; n *= 5) run_columns(op, KILN_F32, n, 37, false);
+    run_columns(op, KILN_F32, 512, 45, false);
+    run_columns(op, KILN_F32, 256, 67, true);
+    run_columns(op, KILN_F64, 1024, 45, true);
+    run_columns(op, KILN_BF16, 1024, 45, false);
     kiln_fft_pairs(kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(3, 3)), 0, false);
     expect_error(KILN_E_SHAPE, op, "no pairs");
     kiln_fft_pairs(kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(3, 2)), 1, false);

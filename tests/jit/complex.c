@@ -216,6 +216,66 @@ static void files_keep_them(void **state)
     unlink(path);
 }
 
+// --- transforms along two axes, captured: the second takes the place of the first, if nothing else needs that
+
+enum { LONGEST = 256 };
+
+static kiln_status transforms(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    (void)n_in;
+    bool used_later = *(const bool *)user;
+    kiln_tensor *first = kiln_fft(in[0], 1, NULL), *second = kiln_fft(first, 0, NULL);
+    out[0] = used_later ? kiln_add(second, first) : second;
+    if (n_out > 1) out[1] = first;
+    return kiln_error();
+}
+
+static void same_bits(kiln_tensor *a, kiln_tensor *b)
+{
+    static float x[2 * LONGEST * LONGEST], y[2 * LONGEST * LONGEST];
+    size_t size_B = (size_t)kiln_numel(a) * 8;
+    must(kiln_read(a, x, size_B));
+    must(kiln_read(b, y, size_B));
+    assert_memory_equal(x, y, size_B);
+}
+
+// How much more memory than before the second call took at most.
+static uint64_t captured_as_eager(kiln_capture capture, int64_t n, bool used_later, size_t n_out)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_device_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+    kiln_tensor *z = kiln_complex(kiln_normal(dev, KILN_F32, KILN_SHAPE(n, n), 0, 1),
+                                  kiln_normal(dev, KILN_F32, KILN_SHAPE(n, n), 0, 1));
+    kiln_tensor *want[2], *got[2];
+    kiln_function *j = kiln_jit(transforms, &used_later, KILN_JIT(.capture = capture));
+    must(transforms(&used_later, &z, 1, want, n_out));
+    must(kiln_call(j, &z, 1, got, n_out));
+    must(kiln_device_synchronize(dev));
+    kiln_device_reset_stats(dev);
+    kiln_device_get_stats(dev, &before);
+    must(kiln_call(j, &z, 1, got, n_out));
+    must(kiln_device_synchronize(dev));
+    kiln_device_get_stats(dev, &after);
+    for (size_t i = 0; i < n_out; i++) same_bits(got[i], want[i]);
+    kiln_function_free(&j);
+    kiln_scope_end(&scope);
+    return after.heap_peak_B - before.heap_used_B;
+}
+
+static void a_transform_takes_the_place_of_the_one_before(void **state)
+{
+    static const int64_t sizes[] = {LONGEST, 240, 31};
+    for (size_t c = 0; c < 3; c++)
+        for (size_t i = 0; i < 3; i++) {
+            captured_as_eager(captures[c], sizes[i], true, 1);
+            captured_as_eager(captures[c], sizes[i], false, 2);
+            uint64_t more_B = captured_as_eager(captures[c], sizes[i], false, 1), one_B = 8 * LONGEST * LONGEST;
+            if (captures[c] != KILN_CAPTURE_AUTO && sizes[i] == LONGEST && more_B > one_B + one_B / 2)
+                fail_msg("capture %d took %llu bytes, its result has %llu", (int)captures[c],
+                         (unsigned long long)more_B, (unsigned long long)one_B);
+        }
+}
+
 static void refused(const char *beginning)
 {
     if (!kiln_error() || strncmp(kiln_error_message(), beginning, strlen(beginning)))
@@ -278,6 +338,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(writes_reach_the_pairs, begin, end),
         cmocka_unit_test_setup_teardown(text_is_numpys, begin, end),
         cmocka_unit_test_setup_teardown(files_keep_them, begin, end),
+        cmocka_unit_test_setup_teardown(a_transform_takes_the_place_of_the_one_before, begin, end),
         cmocka_unit_test_setup_teardown(what_has_no_order_is_refused, begin, end),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

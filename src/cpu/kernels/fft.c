@@ -4,8 +4,13 @@
 // the step has; the larger transform's length; how many of its roots are fine ones. Variant 0: the inverse.
 //
 // As many lines as a vector has elements are done at a time. A vector holds an element of each, so that all stages work
-// on whole vectors; long lines are done as matrices, so that they stay in the fastest memory.
-// Where vectors are of 16 bytes, full unrolling makes three times the code for a tenth of the time.
+// on whole vectors; long lines are done as matrices, so that they stay in the fastest memory. Where numbers of a line
+// lie side by side and its matrix is whole vectors wide and high, a line is done by itself. Where vectors are of 16
+// bytes, full unrolling makes three times the code for a tenth of the time. A product and a sum are one rounding where
+// the instruction set has that.
+#if defined(__FMA__) && !defined(__clang__)
+#pragma GCC optimize("fp-contract=fast")
+#endif
 #if !defined(__AVX2__) && !defined(__clang__)
 #pragma GCC optimize("O2")
 #endif
@@ -18,11 +23,14 @@
 enum { POWERS = 32, PART_MOST = 64, PAD = 1 };
 // Rows and columns of which this divides the length are padded: no square to transpose is then cut.
 enum { POWER_OF_TWO = 16 };
+// Parts of which this is the shortest have two stages, of radix 4 and 8 if they are powers of two.
+enum { PAIRS_LEAST = 16 };
 
 struct fft {
     const struct launch *l;
     int64_t n, pair[2], columns, total, fine;
     int64_t rows;   // of the line as a matrix; 1: it is short
+    bool by_pairs;  // the first and the last stage may read and write pairs as they lie in memory
     int64_t pad;    // after each row, as it is read and written
     int64_t groups; // of lines that are read and written together
     int lane;       // the dimension along which lines are done together; -1: there is one line
@@ -90,6 +98,11 @@ static int64_t rows_of(int64_t n)
     return rows;
 }
 
+static bool is_pairs_part(int64_t n)
+{
+    return n >= PAIRS_LEAST && (n & (n - 1)) == 0;
+}
+
 static bool is_beside(const struct fft *f)
 {
     for (int i = 0; i < 2; i++)
@@ -111,6 +124,7 @@ kiln_status CPU_FN(cpu_kernel_fft)(const struct launch *l, int64_t begin, int64_
     struct fft f = {.l = l, .n = l->sizes[l->rank - 1], .lane = walk_inner(&w), .sign = l->variant[0] ? 1 : -1};
     f.rows = rows_of(f.n);
     f.pad = f.rows > 1 && f.rows % POWER_OF_TWO == 0 && f.n / f.rows % POWER_OF_TWO == 0 ? PAD : 0;
+    f.by_pairs = is_pairs_part(f.rows) && is_pairs_part(f.n / f.rows);
     f.pair[0] = (int64_t)l->scalars[0];
     f.pair[1] = (int64_t)l->scalars[1];
     f.columns = (int64_t)l->scalars[2];

@@ -20,20 +20,23 @@ static inline struct C(_array) C(_at)(struct C(_array) a, int64_t i)
 
 struct C(_work) {
     const struct fft *f;
-    T *root_re, *root_im;            // f->n of them
-    struct C(_array) a[GROUPS_MOST]; // f->n each, as a matrix
-    struct C(_array) b, near, far;   // f->n; twice as many as a part has
-    struct C(_array) low, high;      // of turns
+    T *root_re, *root_im;                            // f->n of them
+    struct C(_array) a[GROUPS_MOST], b[GROUPS_MOST]; // f->n each, as matrices
+    struct C(_array) near, far;                      // twice as many as a part has
+    struct C(_array) low, high;                      // of turns
+    struct C(_array) twist;                          // of a line by itself: root k j at row k and column j
 };
 
 // --- transforms in fast memory
 
 // One stage of Stockham's algorithm (Van Loan, Computational Frameworks for the Fast Fourier Transform, 1.7), which
 // needs no reordering: for p < m and radix R, y[R p + k] = w^(p k) sum_j w_R^(j k) x[p + j m], each of them `run`
-// elements.
+// elements. Where there are pairs, the first stage reads these in place of x, the last writes them in place of y.
 struct C(_stage) {
     struct C(_array) x, y;
-    int64_t x_step, y_step; // between elements
+    const T *x_pairs;
+    T *y_pairs;
+    int64_t x_step, y_step; // between elements: vectors; of pairs, numbers
     int64_t m, run;
     int64_t turn;  // between the roots of the stage
     int64_t twist; // of the last stage: element k of the result by root k twist of the line
@@ -124,52 +127,90 @@ static inline void C(_butterfly8)(NUMBER *v, T sign)
     }
 }
 
-// In the last stage all of the roots are 1; where there is a twist, results are multiplied by that instead.
-#define STAGE(radix)                                                                                         \
-    static void C(_radix##radix)(const struct C(_work) * w, const struct C(_stage) * s)                      \
-    {                                                                                                        \
-        struct C(_array) x = s->x, y = s->y;                                                                 \
-        int64_t run = s->run, far = run * s->m * s->x_step, apart = run * s->y_step;                         \
-        T sign = (T)w->f->sign;                                                                              \
-        for (int64_t p = 0; p < s->m; p++)                                                                   \
-            for (int64_t q = 0; q < run; q++) {                                                              \
-                NUMBER v[radix];                                                                             \
-                int64_t from = (q + run * p) * s->x_step, to = (q + run * radix * p) * s->y_step;            \
-                for (int j = 0; j < radix; j++) v[j] = (NUMBER){x.re[from + j * far], x.im[from + j * far]}; \
-                C(_butterfly##radix)(v, sign);                                                               \
-                y.re[to] = v[0].re;                                                                          \
-                y.im[to] = v[0].im;                                                                          \
-                for (int k = 1; k < radix; k++) {                                                            \
-                    NUMBER r = C(_mul)(v[k], w->root_re[k * p * s->turn], w->root_im[k * p * s->turn]);      \
-                    y.re[to + k * apart] = r.re;                                                             \
-                    y.im[to + k * apart] = r.im;                                                             \
-                }                                                                                            \
-            }                                                                                                \
-    }                                                                                                        \
-    static void C(_last##radix)(const struct C(_work) * w, const struct C(_stage) * s)                       \
-    {                                                                                                        \
-        struct C(_array) x = s->x, y = s->y;                                                                 \
-        int64_t run = s->run, step = s->y_step, twist = s->twist;                                            \
-        T sign = (T)w->f->sign;                                                                              \
-        for (int64_t q = 0; q < run; q++) {                                                                  \
-            NUMBER v[radix];                                                                                 \
-            for (int j = 0; j < radix; j++)                                                                  \
-                v[j] = (NUMBER){x.re[(q + j * run) * s->x_step], x.im[(q + j * run) * s->x_step]};           \
-            C(_butterfly##radix)(v, sign);                                                                   \
-            for (int k = 0; k < radix; k++) {                                                                \
-                int64_t t = (q + k * run) * twist, to = (q + k * run) * step;                                \
-                NUMBER r = twist ? C(_mul)(v[k], w->root_re[t], w->root_im[t]) : v[k];                       \
-                y.re[to] = r.re;                                                                             \
-                y.im[to] = r.im;                                                                             \
-            }                                                                                                \
-        }                                                                                                    \
+static inline void C(_read)(const T *from, VEC *re, VEC *im)
+{
+    VEC a = *(const C(_loose) *)from, b = *(const C(_loose) *)(from + WIDTH);
+    *re = __builtin_shufflevector(a, b, ORDER(EVEN));
+    *im = __builtin_shufflevector(a, b, ORDER(ODD));
+}
+
+static inline void C(_write)(T *to, const VEC *re, const VEC *im)
+{
+    *(C(_loose) *)to = __builtin_shufflevector(*re, *im, ORDER(FIRST_PAIRS));
+    *(C(_loose) *)(to + WIDTH) = __builtin_shufflevector(*re, *im, ORDER(LAST_PAIRS));
+}
+
+static inline NUMBER C(_get_array)(const struct C(_stage) * s, int64_t at)
+{
+    return (NUMBER){s->x.re[at], s->x.im[at]};
+}
+static inline NUMBER C(_get_pairs)(const struct C(_stage) * s, int64_t at)
+{
+    NUMBER v;
+    C(_read)(s->x_pairs + at, &v.re, &v.im);
+    return v;
+}
+static inline void C(_put_array)(const struct C(_stage) * s, int64_t at, NUMBER v)
+{
+    s->y.re[at] = v.re;
+    s->y.im[at] = v.im;
+}
+static inline void C(_put_pairs)(const struct C(_stage) * s, int64_t at, NUMBER v)
+{
+    C(_write)(s->y_pairs + at, &v.re, &v.im);
+}
+
+#define STAGE(name, radix, get)                                                                   \
+    static void C(name)(const struct C(_work) * w, const struct C(_stage) * s)                    \
+    {                                                                                             \
+        int64_t run = s->run, far = run * s->m * s->x_step, apart = run * s->y_step;              \
+        T sign = (T)w->f->sign;                                                                   \
+        for (int64_t p = 0; p < s->m; p++)                                                        \
+            for (int64_t q = 0; q < run; q++) {                                                   \
+                NUMBER v[radix];                                                                  \
+                int64_t from = (q + run * p) * s->x_step, to = (q + run * radix * p) * s->y_step; \
+                for (int j = 0; j < radix; j++) v[j] = get(s, from + j * far);                    \
+                C(_butterfly##radix)(v, sign);                                                    \
+                C(_put_array)(s, to, v[0]);                                                       \
+                for (int k = 1; k < radix; k++) {                                                 \
+                    T re = w->root_re[k * p * s->turn], im = w->root_im[k * p * s->turn];         \
+                    C(_put_array)(s, to + k * apart, C(_mul)(v[k], re, im));                      \
+                }                                                                                 \
+            }                                                                                     \
     }
-STAGE(2)
-STAGE(3)
-STAGE(4)
-STAGE(5)
-STAGE(8)
+// All of the roots are 1; where there is a twist, results are multiplied by that instead.
+#define LAST_STAGE(name, radix, put)                                                            \
+    static void C(name)(const struct C(_work) * w, const struct C(_stage) * s)                  \
+    {                                                                                           \
+        int64_t run = s->run, twist = s->twist;                                                 \
+        T sign = (T)w->f->sign;                                                                 \
+        for (int64_t q = 0; q < run; q++) {                                                     \
+            NUMBER v[radix];                                                                    \
+            for (int j = 0; j < radix; j++) v[j] = C(_get_array)(s, (q + j * run) * s->x_step); \
+            C(_butterfly##radix)(v, sign);                                                      \
+            for (int k = 0; k < radix; k++) {                                                   \
+                int64_t t = (q + k * run) * twist, to = (q + k * run) * s->y_step;              \
+                put(s, to, twist ? C(_mul)(v[k], w->root_re[t], w->root_im[t]) : v[k]);         \
+            }                                                                                   \
+        }                                                                                       \
+    }
+#define STAGES(radix)                          \
+    STAGE(_radix##radix, radix, C(_get_array)) \
+    LAST_STAGE(_last##radix, radix, C(_put_array))
+#define PAIR_STAGES(radix)                     \
+    STAGE(_first##radix, radix, C(_get_pairs)) \
+    LAST_STAGE(_final##radix, radix, C(_put_pairs))
+STAGES(2)
+STAGES(3)
+STAGES(4)
+STAGES(5)
+STAGES(8)
+PAIR_STAGES(4)
+PAIR_STAGES(8)
 #undef STAGE
+#undef LAST_STAGE
+#undef STAGES
+#undef PAIR_STAGES
 
 // Any radix, by its definition.
 static void C(_radix)(const struct C(_work) * w, const struct C(_stage) * s, int64_t radix)
@@ -191,49 +232,61 @@ static void C(_radix)(const struct C(_work) * w, const struct C(_stage) * s, int
             }
 }
 
-// A part of n numbers, x_step apart, to others, y_step apart; number k of these times root k twist of the line. There
-// is one number at least.
-static void C(_part)(const struct C(_work) * w, int64_t n, struct C(_array) x, int64_t x_step, struct C(_array) y,
-                     int64_t y_step, int64_t twist)
+static void C(_do_stage)(const struct C(_work) * w, const struct C(_stage) * s, int64_t radix)
 {
-    struct C(_stage) s = {.x = x, .x_step = x_step, .run = 1, .turn = w->f->n / n};
+    bool last = s->m == 1;
+    switch (radix) {
+    case 2: (last ? C(_last2) : C(_radix2))(w, s); break;
+    case 3: (last ? C(_last3) : C(_radix3))(w, s); break;
+    case 4: (s->x_pairs ? C(_first4) : s->y_pairs ? C(_final4) : last ? C(_last4) : C(_radix4))(w, s); break;
+    case 5: (last ? C(_last5) : C(_radix5))(w, s); break;
+    case 8: (s->x_pairs ? C(_first8) : s->y_pairs ? C(_final8) : last ? C(_last8) : C(_radix8))(w, s); break;
+    default: C(_radix)(w, s, radix);
+    }
+}
+
+// Numbers of a part: of an array, or pairs in memory; `step` apart.
+struct C(_ends) {
+    struct C(_array) array;
+    T *pairs;
+    int64_t step;
+};
+
+static inline struct C(_ends) C(_in_array)(struct C(_array) a, int64_t at, int64_t step)
+{
+    return (struct C(_ends)){C(_at)(a, at), NULL, step};
+}
+
+static inline struct C(_ends) C(_in_memory)(T *pairs, int64_t step)
+{
+    return (struct C(_ends)){.pairs = pairs, .step = step};
+}
+
+// A part of n numbers; number k of the result times root k twist of the line. There is one number at least; pairs: n is
+// a power of two and at least PAIRS_LEAST, so that the first stage is not the last.
+// In line: its arguments, written one by one, would be read back as vectors, which waits for all stores before.
+static inline __attribute__((always_inline)) void C(_part)(const struct C(_work) * w, int64_t n, struct C(_ends) x,
+                                                           struct C(_ends) y, int64_t twist)
+{
+    struct C(_stage) s = {.x = x.array, .x_pairs = x.pairs, .x_step = x.step, .run = 1, .turn = w->f->n / n};
     struct C(_array) turns[2] = {w->near, w->far};
     int turn = 0;
-    if (n == 1) *y.re = *x.re, *y.im = *x.im;
+    if (n == 1) *y.array.re = *x.array.re, *y.array.im = *x.array.im;
     for (int64_t length = n; length > 1; length = s.m) {
         int64_t radix = next_radix(length);
         s.m = length / radix;
         bool last = s.m == 1;
-        s.y = last ? y : turns[turn ^= 1];
-        s.y_step = last ? y_step : 1;
+        s.y = last ? y.array : turns[turn ^= 1];
+        s.y_pairs = last ? y.pairs : NULL;
+        s.y_step = last ? y.step : 1;
         s.twist = last ? twist : 0;
-        switch (radix) {
-        case 2: (last ? C(_last2) : C(_radix2))(w, &s); break;
-        case 3: (last ? C(_last3) : C(_radix3))(w, &s); break;
-        case 4: (last ? C(_last4) : C(_radix4))(w, &s); break;
-        case 5: (last ? C(_last5) : C(_radix5))(w, &s); break;
-        case 8: (last ? C(_last8) : C(_radix8))(w, &s); break;
-        default: C(_radix)(w, &s, radix);
-        }
+        C(_do_stage)(w, &s, radix);
         s.run *= radix;
         s.turn *= radix;
         s.x = s.y;
+        s.x_pairs = NULL;
         s.x_step = 1;
     }
-}
-
-// All of a, whose elements lie as a matrix does: at once, or as columns and rows that fit into the fastest memory. The
-// result is the transpose of one.
-static struct C(_array) C(_transform)(const struct C(_work) * w, struct C(_array) a)
-{
-    int64_t n = w->f->n, rows = w->f->rows, columns = n / rows, apart = columns + PAD, pad = w->f->pad;
-    if (rows == 1) {
-        C(_part)(w, n, a, 1, w->b, 1, 0);
-        return w->b;
-    }
-    for (int64_t j = 0; j < columns; j++) C(_part)(w, rows, C(_at)(a, j), columns + pad, C(_at)(w->b, j), apart, j);
-    for (int64_t k = 0; k < rows; k++) C(_part)(w, columns, C(_at)(w->b, k * apart), 1, C(_at)(a, k), rows + pad, 0);
-    return a;
 }
 
 // --- to and from memory
@@ -299,19 +352,6 @@ static void C(_store_any)(const struct C(_side) * s, int64_t first, int64_t n, i
             s->at[k * s->line + l * s->lane] = from.re[k][l];
             s->at[k * s->line + l * s->lane + s->pair] = from.im[k][l];
         }
-}
-
-static inline void C(_read)(const T *from, VEC *re, VEC *im)
-{
-    VEC a = *(const C(_loose) *)from, b = *(const C(_loose) *)(from + WIDTH);
-    *re = __builtin_shufflevector(a, b, ORDER(EVEN));
-    *im = __builtin_shufflevector(a, b, ORDER(ODD));
-}
-
-static inline void C(_write)(T *to, const VEC *re, const VEC *im)
-{
-    *(C(_loose) *)to = __builtin_shufflevector(*re, *im, ORDER(FIRST_PAIRS));
-    *(C(_loose) *)(to + WIDTH) = __builtin_shufflevector(*re, *im, ORDER(LAST_PAIRS));
 }
 
 // Lines one behind the other are transposed in squares.
@@ -387,6 +427,11 @@ static void C(_store_groups)(const struct C(_side) * s, int64_t n, int64_t group
             C(_write)(s->at + k * s->line + g * 2 * WIDTH, &from[g].re[at + k], &from[g].im[at + k]);
 }
 
+static bool C(_is_native)(const struct fft *f, int operand)
+{
+    return f->l->operands[operand].dtype == cpu_class_dtype[CLS];
+}
+
 static bool C(_beside)(const struct C(_side) * s, int64_t lanes)
 {
     return s->lane == 2 && s->pair == 1 && lanes % WIDTH == 0;
@@ -401,7 +446,7 @@ static int64_t C(_lanes_of)(int64_t lanes, int64_t group)
 static void C(_load_all)(const struct C(_work) * w, char *x, int64_t lanes, int64_t segment)
 {
     const struct fft *f = w->f;
-    bool native = f->l->operands[0].dtype == cpu_class_dtype[CLS];
+    bool native = C(_is_native)(f, 0);
     struct C(_side) s = C(_side_of)(f, 0, x);
     int64_t size_B = cpu_dtype_size_B[f->l->operands[0].dtype];
     for (int64_t k = 0, at = 0; k < f->n; k += segment, at += segment + f->pad) {
@@ -424,7 +469,7 @@ static void C(_store_all)(const struct C(_work) * w, char *out, int64_t lanes, i
                           const struct C(_array) * y)
 {
     const struct fft *f = w->f;
-    bool native = f->l->operands[1].dtype == cpu_class_dtype[CLS];
+    bool native = C(_is_native)(f, 1);
     struct C(_side) s = C(_side_of)(f, 1, out);
     int64_t size_B = cpu_dtype_size_B[f->l->operands[1].dtype];
     for (int64_t k = 0, at = 0; k < f->n; k += segment, at += segment + f->pad) {
@@ -501,15 +546,16 @@ static bool C(_prepare)(struct C(_work) * w, const struct fft *f)
 {
     int64_t part = f->rows > 1 ? f->n / f->rows : f->n, high = f->n / POWERS + 1, roots = f->n / WIDTH + 1;
     if (part < f->rows) part = f->rows;
-    int64_t area = f->n + part * f->pad;
-    int64_t vectors = 2 * (f->groups * area + f->n + f->rows * PAD + 2 * part + POWERS + high + roots);
+    int64_t area = f->n + part * f->pad, padded = f->n + f->rows * PAD, twist = f->by_pairs ? f->n / WIDTH : 0;
+    int64_t vectors = 2 * (f->groups * (area + padded) + 2 * part + POWERS + high + roots + twist);
     VEC *room = cpu_scratch(CPU_SCRATCH_CUSTOM, sizeof(VEC) * (size_t)vectors);
     if (!room) return false;
     w->f = f;
     for (int64_t g = 0; g < f->groups; g++) w->a[g] = C(_take)(&room, area);
-    w->b = C(_take)(&room, f->n + f->rows * PAD);
+    for (int64_t g = 0; g < f->groups; g++) w->b[g] = C(_take)(&room, padded);
     w->near = C(_take)(&room, part);
     w->far = C(_take)(&room, part);
+    w->twist = C(_take)(&room, twist);
     w->low = C(_take)(&room, POWERS);
     w->high = C(_take)(&room, high);
     struct C(_array) table = C(_take)(&room, roots);
@@ -520,26 +566,131 @@ static bool C(_prepare)(struct C(_work) * w, const struct fft *f)
     return true;
 }
 
+// Lines side by side or one behind the other, as matrices whose numbers are vectors: columns, then rows. x, out: NULL
+// where they are not read and written as they lie.
+static void C(_columns)(const struct C(_work) * w, const struct C(_side) * x, int64_t groups)
+{
+    int64_t rows = w->f->rows, columns = w->f->n / rows;
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t g = 0; g < groups; g++) {
+            struct C(_ends) from = x ? C(_in_memory)(x->at + j * x->line + g * 2 * WIDTH, columns * x->line)
+                                     : C(_in_array)(w->a[g], j, columns + w->f->pad);
+            C(_part)(w, rows, from, C(_in_array)(w->b[g], j, columns + PAD), j);
+        }
+}
+
+static void C(_rows)(const struct C(_work) * w, const struct C(_side) * out, int64_t groups)
+{
+    int64_t rows = w->f->rows, columns = w->f->n / rows;
+    for (int64_t k = 0; k < rows; k++)
+        for (int64_t g = 0; g < groups; g++) {
+            struct C(_ends) to = out ? C(_in_memory)(out->at + k * out->line + g * 2 * WIDTH, rows * out->line)
+                                     : C(_in_array)(w->a[g], k, rows + w->f->pad);
+            C(_part)(w, columns, C(_in_array)(w->b[g], k * (columns + PAD), 1), to, 0);
+        }
+}
+
+static void C(_together)(const struct C(_work) * w, char *x, char *out, int64_t first, int64_t lanes)
+{
+    const struct fft *f = w->f;
+    int64_t columns = f->pad ? f->n / f->rows : f->n, rows = f->pad ? f->rows : f->n;
+    int64_t groups = (lanes + WIDTH - 1) / WIDTH;
+    struct C(_side) in = C(_side_of)(f, 0, x), to = C(_side_of)(f, 1, out);
+    bool reads = f->by_pairs && C(_is_native)(f, 0) && C(_beside)(&in, lanes);
+    bool writes = f->by_pairs && C(_is_native)(f, 1) && C(_beside)(&to, lanes) && !f->total;
+    const struct C(_array) *y = f->rows > 1 ? w->a : w->b;
+    if (!reads) C(_load_all)(w, x, lanes, columns);
+    if (f->rows > 1) {
+        C(_columns)(w, reads ? &in : NULL, groups);
+        C(_rows)(w, writes ? &to : NULL, groups);
+    } else
+        for (int64_t g = 0; g < groups; g++)
+            C(_part)(w, f->n, C(_in_array)(w->a[g], 0, 1), C(_in_array)(w->b[g], 0, 1), 0);
+    for (int64_t g = 0; f->total && g < groups; g++) C(_turn)(w, first + g * WIDTH, C(_lanes_of)(lanes, g), rows, y[g]);
+    if (!writes) C(_store_all)(w, out, lanes, rows, y);
+}
+
+// --- a line by itself, whose numbers lie side by side: a vector holds as many of a row of its matrix
+
+// Part i of n of the next line is asked of memory while a line is transformed.
+static inline void C(_ask)(const char *line, int64_t line_B, int64_t i, int64_t n, bool write)
+{
+    const char *next = line + line_B;
+    for (int64_t at = i * line_B / n; at < (i + 1) * line_B / n; at += 64)
+        write ? __builtin_prefetch(next + at, 1) : __builtin_prefetch(next + at);
+}
+
+static void C(_twist_square)(const struct C(_work) * w, int64_t from, int64_t from_step, int64_t to, int64_t to_step)
+{
+    VEC re[WIDTH], im[WIDTH];
+    for (int i = 0; i < WIDTH; i++) {
+        int64_t at = from + i * from_step;
+        VEC a = w->b[0].re[at], b = w->b[0].im[at], c = w->twist.re[at], d = w->twist.im[at];
+        re[i] = a * c - b * d;
+        im[i] = a * d + b * c;
+    }
+    C(_transpose)(re);
+    C(_transpose)(im);
+    for (int i = 0; i < WIDTH; i++) {
+        w->a[0].re[to + i * to_step] = re[i];
+        w->a[0].im[to + i * to_step] = im[i];
+    }
+}
+
+static void C(_alone)(const struct C(_work) * w, char *x, char *out)
+{
+    int64_t rows = w->f->rows, columns = w->f->n / rows, down = rows / WIDTH, across = columns / WIDTH;
+    int64_t line_B = w->f->n * 2 * (int64_t)sizeof(T);
+    T *from = (T *)(void *)x, *to = (T *)(void *)out;
+    for (int64_t j = 0; j < across; j++) {
+        C(_ask)(x, line_B, j, across, false);
+        C(_part)(w, rows, C(_in_memory)(from + j * 2 * WIDTH, 2 * columns), C(_in_array)(w->b[0], j, across), 0);
+    }
+    for (int64_t k = 0; k < down; k++)
+        for (int64_t j = 0; j < across; j++)
+            C(_twist_square)(w, k * WIDTH * across + j, across, j * WIDTH * down + k, down);
+    for (int64_t k = 0; k < down; k++) {
+        C(_ask)(out, line_B, k, down, true);
+        C(_part)(w, columns, C(_in_array)(w->a[0], k, down), C(_in_memory)(to + k * 2 * WIDTH, 2 * rows), 0);
+    }
+}
+
+static bool C(_is_alone)(const struct fft *f)
+{
+    bool alone = f->by_pairs && !f->total && f->rows % WIDTH == 0 && f->n / f->rows % WIDTH == 0;
+    for (int i = 0; i < 2; i++) {
+        struct C(_side) s = C(_side_of)(f, i, NULL);
+        alone = alone && C(_is_native)(f, i) && s.line == 2 && s.pair == 1;
+    }
+    return alone;
+}
+
+static void C(_make_twist)(struct C(_work) * w)
+{
+    int64_t rows = w->f->rows, columns = w->f->n / rows;
+    T *re = (T *)w->twist.re, *im = (T *)w->twist.im;
+    for (int64_t k = 0; k < rows; k++)
+        for (int64_t j = 0; j < columns; j++) {
+            re[k * columns + j] = w->root_re[k * j];
+            im[k * columns + j] = w->root_im[k * j];
+        }
+}
+
 static kiln_status C(_lines)(const struct fft *f, int64_t begin, int64_t end)
 {
     struct C(_work) work;
     struct walk w;
+    bool alone = C(_is_alone)(f);
     if (!C(_prepare)(&work, f)) return error_pending;
-    int64_t columns = f->pad ? f->n / f->rows : f->n, rows = f->pad ? f->rows : f->n;
+    if (alone) C(_make_twist)(&work);
     walk_start(&w, f->l, f->l->rank - 1, begin);
     while (begin < end) {
-        int64_t lanes = walk_run(&w);
+        int64_t lanes = walk_run(&w), most = alone ? 1 : f->groups * WIDTH;
         if (lanes > end - begin) lanes = end - begin;
-        if (lanes > f->groups * WIDTH) lanes = f->groups * WIDTH;
+        if (lanes > most) lanes = most;
         char *x = w.at[0] + (f->lane >= 0 ? w.inner * walk_stride_B(f->l, 0, f->lane) : 0);
         char *out = w.at[1] + (f->lane >= 0 ? w.inner * walk_stride_B(f->l, 1, f->lane) : 0);
-        struct C(_array) y[GROUPS_MOST];
-        C(_load_all)(&work, x, lanes, columns);
-        for (int64_t g = 0; g * WIDTH < lanes; g++) {
-            y[g] = C(_transform)(&work, work.a[g]);
-            if (f->total) C(_turn)(&work, begin + g * WIDTH, C(_lanes_of)(lanes, g), rows, y[g]);
-        }
-        C(_store_all)(&work, out, lanes, rows, y);
+        alone ? C(_alone)(&work, x, out) : C(_together)(&work, x, out, begin, lanes);
         begin += lanes;
         walk_next(&w, lanes);
     }
