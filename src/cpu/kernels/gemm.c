@@ -72,7 +72,7 @@ static kiln_status pack_panels(void *user, int64_t begin, int64_t end)
 struct gemm_block { // of the result: rows and panels of the chunk
     int64_t row0, rows, panel0, panels, column0, columns;
     char *a, *piece, *sums; // packed rows, a piece of a panel; sums, rows ld apart
-    int64_t ld;
+    int64_t ld, asked_B;    // of what the next product reads
     bool add;
 };
 
@@ -117,22 +117,38 @@ static void pack_rows(const struct gemm_plan *p, const struct gemm_block *b, int
         }
 }
 
+// The first part of what the next product reads that nobody has asked for, as many lines as a tile has positions.
+static void ask_next(const struct gemm *g, struct gemm_block *b, struct gemm_tile *t)
+{
+    int64_t at_B = b->asked_B;
+    for (int m = 0; m < 2; m++) {
+        if (at_B < g->ahead[m].size_B) {
+            t->next = g->ahead[m].at + at_B;
+            t->next_B = 64;
+            b->asked_B += least(t->k * 64, g->ahead[m].size_B - at_B);
+            return;
+        }
+        at_B -= g->ahead[m].size_B;
+    }
+}
+
 // The next panel is asked of memory in the course of the tiles of this one, or of the first; rows of b that are read as
 // they lie some panels ahead. `i`: of n tiles.
-static void ask_ahead(const struct gemm_plan *p, const struct gemm_block *b, int64_t panel, int64_t i, int64_t n,
+static void ask_ahead(const struct gemm_plan *p, struct gemm_block *b, int64_t panel, int64_t i, int64_t n,
                       struct gemm_tile *t)
 {
     int64_t tiles = p->kind->asks_evenly ? n : 2, unit_B = p->kind->asks_evenly ? parts(t->b_step_B, n) : 64;
     bool ahead = panels_of(p) && i < tiles && panel + 1 < b->panel0 + b->panels;
     t->next = ahead ? t->b + panel_B(p) + i * t->k * unit_B : t->b;
     t->next_B = ahead ? unit_B : 0;
+    if (!ahead && b->rows == p->g->m && !p->streams) ask_next(p->g, b, t);
     if (panels_of(p) || p->by_piece || !p->streams || i > 0) return;
     t->next = t->b + AHEAD_B;
     t->next_B = t->b_step_B;
 }
 
 // One panel against all rows of the block, k positions from q on.
-static void multiply_panel(const struct gemm_plan *p, const struct gemm_block *b, int64_t panel, int64_t q, int64_t k)
+static void multiply_panel(const struct gemm_plan *p, struct gemm_block *b, int64_t panel, int64_t q, int64_t k)
 {
     const struct gemm_kind *kind = p->kind;
     const struct gemm_matrix *a = &p->g->a;
@@ -317,7 +333,7 @@ static bool is_spread(const struct gemm_plan *p, int64_t step)
 // rows.
 static bool wants_packed_b(const struct gemm_plan *p)
 {
-    enum { SMALL_B = 1 << 20, FEW_ROWS = 128, MANY_ROWS = 256, SMALL_PANEL_B = 1 << 14, WORTH_PACKING = 48 };
+    enum { SMALL_B = 1 << 20, FEW_ROWS = 128, MANY_ROWS = 128, SMALL_PANEL_B = 1 << 14, WORTH_PACKING = 48 };
     const struct gemm *g = p->g;
     int64_t row_B = p->kind->tiles.columns * p->kind->unit_B, lines = row_B / 64;
     bool large = (double)g->k * (double)g->n * p->kind->unit_B > SMALL_B * lines;

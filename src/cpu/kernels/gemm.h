@@ -14,7 +14,11 @@ struct gemm {
     struct gemm_matrix a, b, out;     // m x k, k x n, m x n
     enum scalar_class cls;            // of the sums: f32 or f64
     const struct launch_after *after; // what goes on with rows of `out`, or NULL
-    const char *kept;                 // b, as cpu_gemm_keep packed it for a product of these sizes, or NULL
+    struct gemm_ahead {
+        const char *at;
+        int64_t size_B;
+    } ahead[2];       // what the next product reads, if anything: asked of memory in the course of this one
+    const char *kept; // b, as cpu_gemm_keep packed it for a product of these sizes, or NULL
 };
 
 // Each element is summed over k in an order that follows from sizes, strides and dtypes, never from threads.

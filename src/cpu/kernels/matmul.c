@@ -369,17 +369,38 @@ static kiln_status run_series(const struct product *p, int64_t begin, int64_t en
     return KILN_OK;
 }
 
+// A matrix without gaps, if it fits beside others into the second cache: what is there of it is not asked for again.
+static struct gemm_ahead ahead_of(const struct matrix *x, const char *now)
+{
+    enum { MOST_B = 1 << 18 };
+    bool rows = x->col_stride == 1 && x->row_stride == x->cols,
+         columns = x->row_stride == 1 && x->col_stride == x->rows;
+    double size_B = (double)x->rows * (double)x->cols * cpu_dtype_size_B[x->dtype];
+    if ((!rows && !columns) || size_B > MOST_B || x->at == now) return (struct gemm_ahead){0};
+    return (struct gemm_ahead){x->at, (int64_t)size_B};
+}
+
+static kiln_status multiply_in_batch(const struct product *p, int64_t i, bool more)
+{
+    struct matrix a, b, out, next_a, next_b, next_out;
+    place_batch(p, i, &a, &b, &out);
+    if (!p->registers) return multiply(p, a, b, out);
+    struct gemm g = gemm_of(p, &a, &b, &out);
+    if (more) {
+        place_batch(p, i + 1, &next_a, &next_b, &next_out);
+        g.ahead[0] = ahead_of(&next_b, b.at);
+        g.ahead[1] = ahead_of(&next_a, a.at);
+    }
+    return CPU_FN(cpu_gemm)(&g);
+}
+
 static kiln_status run_batches(void *user, int64_t begin, int64_t end)
 {
     const struct product *p = user;
     struct gemm first = gemm_of(p, &p->a, &p->b, &p->out);
     if (p->registers && p->n_batch > 0 && end - begin > 1 && CPU_FN(cpu_gemm_is_small)(&first))
         return run_series(p, begin, end);
-    for (int64_t i = begin; i < end; i++) {
-        struct matrix a, b, out;
-        place_batch(p, i, &a, &b, &out);
-        TRY(multiply(p, a, b, out));
-    }
+    for (int64_t i = begin; i < end; i++) TRY(multiply_in_batch(p, i, i + 1 < end));
     return KILN_OK;
 }
 
