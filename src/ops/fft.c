@@ -3,8 +3,9 @@
 // A line whose length has small prime factors only is transformed by one launch of the kernel where it is short, which
 // holds it in fast memory. A longer one is a matrix n1 x n2: its columns are transformed, element k of column j is
 // turned by root j k of n1 n2, and the rows are transformed, in the same way if need be (Bailey's four steps, of which
-// the transposition is how the result is written). Any other length is a convolution with a chirp at the next power of
-// two (Bluestein 1970). Roots of unity come from a kernel, in full precision.
+// the transposition is how a result is written: that of the columns, where rows are short, else that of the rows). Any
+// other length is a convolution with a chirp at the next power of two (Bluestein 1970). Roots of unity come from a
+// kernel, in full precision.
 #include "ops/family.h"
 #include "ops/index.h"
 
@@ -152,13 +153,24 @@ static struct view exchanged(const struct view *v, int a)
 
 static kiln_status transform(const struct fft *f, const struct view *x, const struct view *out);
 
+// The result of the columns lies in `out`, a column a row of it, whose columns are then transformed where they lie.
+static kiln_status in_place(const struct fft *f, const struct view *columns, const struct view *out, int64_t n1)
+{
+    int line = out->rank - 2;
+    int64_t n = out->dims[line];
+    struct view turned = divided(out, line, n / n1), result = exchanged(&turned, line);
+    TRY(launch_lines(f, columns, &turned, n));
+    return launch_lines(f, &result, &result, 0);
+}
+
 static kiln_status four_steps(const struct fft *f, const struct view *x, const struct view *out)
 {
     int line = x->rank - 2;
     int64_t n = x->dims[line], n1 = column_length(n, f->line_most);
-    struct view matrix = divided(x, line, n1), middle, columns, turned;
+    struct view matrix = divided(x, line, n1), middle, columns = exchanged(&matrix, line), turned;
+    if (x->slot != out->slot && out->dtype == class_dtype(f->cls) && n / n1 <= f->line_most)
+        return in_place(f, &columns, out, n1);
     TRY(lower_temp(f->lo, class_dtype(f->cls), matrix.rank, matrix.dims, &middle));
-    columns = exchanged(&matrix, line);
     turned = exchanged(&middle, line);
     TRY(launch_lines(f, &columns, &turned, n));
     // Row k1 of the result lies at k1, its elements n1 apart.
@@ -169,12 +181,24 @@ static kiln_status four_steps(const struct fft *f, const struct view *x, const s
 
 static kiln_status bluestein(const struct fft *f, const struct view *x, const struct view *out);
 
+// The CPU does a line of so many numbers by itself, if these follow each other.
+static bool goes_alone(const struct fft *f, const struct view *x, const struct view *out)
+{
+    const struct view *v[] = {x, out};
+    int64_t n = x->dims[x->rank - 2];
+    bool alone = (n & (n - 1)) == 0;
+    for (int i = 0; i < 2; i++)
+        alone = alone && v[i]->strides[v[i]->rank - 2] == 2 && v[i]->dtype == class_dtype(f->cls);
+    return alone;
+}
+
 // Dimension rank - 2.
 static kiln_status transform(const struct fft *f, const struct view *x, const struct view *out)
 {
     int64_t n = x->dims[x->rank - 2];
     if (!is_smooth(n)) return bluestein(f, x, out);
-    bool few = f->lines_most && n >= FEW_LONG && view_count(x) / (2 * n) < f->lines_most;
+    int64_t lines = view_count(x) / (2 * n);
+    bool few = f->lines_most && n >= FEW_LONG && lines < f->lines_most && !(lines > 1 && goes_alone(f, x, out));
     bool divides = n > f->line_most || (few && column_length(n, f->line_most) >= f->lines_most);
     return divides ? four_steps(f, x, out) : launch_lines(f, x, out, 0);
 }

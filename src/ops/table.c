@@ -50,11 +50,12 @@ const int onnx_text_count = (int)COUNT_OF(onnx_texts);
 // 24 and 53 random bits as a number of [0, 1), and of [0, 2^53).
 #define UNIT_F32(w)   "f32(shru(" w ", 8)) * 5.9604644775390625e-08"
 #define BITS_53(w, q) "(f64(shru(" w ", 5)) * 67108864 + f64(shru(" q ", 6)))"
-// Root k of n of unity: v, its real part where p is 0, its imaginary part where p is 1. The angle is at most an eighth
-// of a turn from the nearest quarter, so that it is not rounded.
-#define UNIT_ROOT(k, n)                                                                   \
-    "q = (8 * " k " + " n ") / (2 * " n "); r = 4 * " k " - q * " n "; t = $T(r) / $T(" n \
-    ") * 1.57079632679489661923; c = cos(t); z = sin(t); s = q - p; "                     \
+// Root k of n of unity: v, its real part where p is 0, its imaginary part where p is 1. The angle is about an eighth of
+// a turn at most from quarter q, so that it is not rounded; which quarter is taken in the middle between two is the
+// same.
+#define UNIT_ROOT(k, n)                                                                      \
+    "q = i64($T(4 * " k ") / $T(" n ") + 0.5); r = 4 * " k " - q * " n "; t = $T(r) / $T(" n \
+    ") * 1.57079632679489661923; c = cos_near(t); z = sin_near(t); s = q - p; "              \
     "v = s == 0 || s == 4 ? c : s == 2 ? -c : s == 1 ? -z : z; "
 const struct kernel_row kernel_rows[] = {
 #define POINTWISE_KERNEL(row_name, ...) {.name = #row_name, .kind = KERNEL_POINTWISE, __VA_ARGS__},

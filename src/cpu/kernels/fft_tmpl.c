@@ -566,17 +566,29 @@ static bool C(_prepare)(struct C(_work) * w, const struct fft *f)
     return true;
 }
 
+// The numbers of the next part, each of which is on a page of its own, are asked of memory while one is transformed:
+// number `first` of the lines and those `step` further, or the first of the lines after these.
+static inline void C(_ask_part)(const struct C(_side) * s, int64_t first, int64_t step, int64_t n, int64_t groups)
+{
+    int64_t wide = groups * 2 * WIDTH;
+    const T *next = first < step ? s->at + first * s->line : s->at + wide;
+    for (int64_t i = 0; i < n; i++, next += step * s->line)
+        for (int64_t at = 0; at < wide; at += 64 / (int64_t)sizeof(T)) __builtin_prefetch(next + at);
+}
+
 // Lines side by side or one behind the other, as matrices whose numbers are vectors: columns, then rows. x, out: NULL
 // where they are not read and written as they lie.
 static void C(_columns)(const struct C(_work) * w, const struct C(_side) * x, int64_t groups)
 {
     int64_t rows = w->f->rows, columns = w->f->n / rows;
-    for (int64_t j = 0; j < columns; j++)
+    for (int64_t j = 0; j < columns; j++) {
+        if (x) C(_ask_part)(x, j + 1, columns, rows, groups);
         for (int64_t g = 0; g < groups; g++) {
             struct C(_ends) from = x ? C(_in_memory)(x->at + j * x->line + g * 2 * WIDTH, columns * x->line)
                                      : C(_in_array)(w->a[g], j, columns + w->f->pad);
             C(_part)(w, rows, from, C(_in_array)(w->b[g], j, columns + PAD), j);
         }
+    }
 }
 
 static void C(_rows)(const struct C(_work) * w, const struct C(_side) * out, int64_t groups)
