@@ -139,8 +139,10 @@ typedef struct kiln_rule_spec {
     uint32_t needs_in KILN_0;  ///< bit i: input i is kept
     uint32_t needs_out KILN_0; ///< bit i: output i is kept
     uint32_t
-        needs_in_for[4] KILN_0;  ///< finer, instead of needs_in: [k] are the inputs that the gradient by input k takes
-    bool missing_is_null KILN_0; ///< dout[k] of an output that no gradient reaches is NULL, not zeros
+        needs_in_for[4] KILN_0; ///< finer, instead of needs_in: [k] are the inputs that the gradient by input k takes
+    /// dout[k] of an output that no gradient reaches is NULL, so that the rule leaves out what it would do with zeros.
+    /// It must give the same for zeros, which it gets where a capture learns only later what is reached.
+    bool missing_is_null KILN_0;
 } kiln_rule_spec;
 #define KILN_RULE(...) KILN_OPTS_(kiln_rule_spec, __VA_ARGS__)
 KILN_API kiln_status kiln_register_rule(const kiln_rule_spec *spec);

@@ -180,12 +180,20 @@ static kiln_tensor *counts_of(kiln_tensor *x, kiln_tensor *edges, const kiln_his
     return along_part(counted(places, bins + 1, weights), 0, 0, bins);
 }
 
-// In eager mode part by part: the places of all, and what they are made of, take nine times the memory of x.
+// How many are counted together: the places of all, and what they are made of in eager mode, take two and nine times
+// the memory of x. A capture has an op for each part.
+static int64_t counted_together(int64_t n)
+{
+    enum { TOGETHER = 1 << 18, MOST_CAPTURED = 8 };
+    int64_t together =
+        kiln_is_capturing() && n > TOGETHER * MOST_CAPTURED ? (n + MOST_CAPTURED - 1) / MOST_CAPTURED : TOGETHER;
+    return n < together ? n : together;
+}
+
 static kiln_tensor *in_bins(kiln_tensor *x, kiln_tensor *edges, const kiln_histogram_opts *o)
 {
-    enum { TOGETHER = 1 << 18 };
     kiln_tensor *weights = o->weights ? as_line(o->weights) : NULL, *sum = NULL;
-    int64_t n = kiln_numel(x), together = kiln_is_capturing() || n < TOGETHER ? n : TOGETHER;
+    int64_t n = kiln_numel(x), together = counted_together(n);
     if (n == together) return counts_of(x, edges, o, weights);
     for (int64_t at = 0; at < n && !error_pending; at += together) {
         kiln_scope *scope = kiln_scope_begin();

@@ -26,8 +26,22 @@ static kiln_tensor *product(struct operands *o, kiln_tensor *z)
     return kiln_view_as_real(kiln_mul(z, other ? other : kiln_conj(z)));
 }
 
+// Along two axes, one after the other; what comes of the first is needed later, or its place is free.
+static kiln_tensor *two_transforms(struct operands *o, kiln_tensor *z)
+{
+    static const int64_t lengths[] = {0, 7, 20, 48};
+    int64_t first = choose(o, 2), n = lengths[choose(o, 4)];
+    bool later = choose(o, 2);
+    const kiln_fft_opts *opts = KILN_FFT(.n = n, .norm = KILN_FFT_ORTHO);
+    say(o, "fft of complex %s along %d, %d and the first again, of length %d%s", o->na, (int)first, (int)(1 - first),
+        (int)n, later ? ", plus that of two" : "");
+    kiln_tensor *one = kiln_fft(kiln_fft(z, first, opts), 1 - first, opts), *both = kiln_fft(one, first, NULL);
+    return kiln_view_as_real(later ? kiln_add(both, one) : both);
+}
+
 static kiln_tensor *transform(struct operands *o, kiln_tensor *z)
 {
+    if (kiln_rank(z) > 1 && choose(o, 2)) return two_transforms(o, z);
     int64_t axis = choose_axis(o, z);
     bool back = choose(o, 2);
     say(o, "%s of complex %s along %d", back ? "ifft" : "fft", o->na, (int)axis);

@@ -163,6 +163,17 @@ static kiln_status bends(void *user, kiln_tensor *const *in, size_t n_in, kiln_t
     return kiln_error();
 }
 
+// Leaves out what it need not do. In a capture that serves all of them nothing is missing but counts as zeros.
+static kiln_status saving_rule(void *user, kiln_tensor *const *in, kiln_tensor *const *out, kiln_tensor *const *dout,
+                               kiln_tensor **din)
+{
+    int *left_out = user;
+    *left_out += !dout[0] || !dout[1];
+    kiln_tensor *of_y = dout[0] ? kiln_mul(in[0], dout[0]) : kiln_zeros_like(in[0]);
+    din[0] = dout[1] ? kiln_add(of_y, kiln_mul(kiln_unsqueeze(dout[1], 0), kiln_scalar(3))) : of_y;
+    return kiln_error();
+}
+
 static kiln_tensor *hook_with_a_constant(void *user, kiln_tensor *g)
 {
     return kiln_full(NULL, KILN_F32, KILN_SHAPE(2), 7);
@@ -191,6 +202,16 @@ static void rules_of_the_user_need_not_be_linear(void **state)
 }
 
 // Where nothing arrives there is no gradient, rather than one of zeros.
+static void rules_leave_out_what_is_missing(void **state)
+{
+    int left_out = 0;
+    ok(kiln_register_rule(KILN_RULE(.op = "batch_norm_train", .fn = saving_rule, .user = &left_out, .needs_in = 1,
+                                    .missing_is_null = true)));
+    compare(*state, bends, false);
+    assert_true(left_out >= CELLS * CALLS * 2); // eager mode, by one result alone
+    ok(kiln_register_bprop("batch_norm_train", NULL, NULL));
+}
+
 static kiln_status keeps_apart(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     out[0] = kiln_square(in[0]);
@@ -381,6 +402,7 @@ int main(int argc, char **argv)
         FIXTURE(an_unused_result_counts_as_nothing),
         FIXTURE(an_unused_result_counts_as_nothing_in_second_derivatives),
         FIXTURE(rules_of_the_user_need_not_be_linear),
+        FIXTURE(rules_leave_out_what_is_missing),
         FIXTURE(what_no_gradient_comes_to_has_none),
         FIXTURE(in_another_capture_too),
         FIXTURE(any_set_of_results_may_be_used),

@@ -276,6 +276,31 @@ static void a_transform_takes_the_place_of_the_one_before(void **state)
         }
 }
 
+// Of 5,000 and 8,192 numbers, which are done in two steps, forth and back.
+static kiln_status long_lines(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = kiln_fft(in[0], 1, NULL);
+    out[1] = kiln_ifft(kiln_mul(out[0], kiln_scalar(2)), 1, NULL);
+    return kiln_error();
+}
+
+static void long_lines_are_transformed_as_in_eager_mode(void **state)
+{
+    for (size_t c = 0; c < 6; c++) {
+        int64_t dims[] = {3, c % 2 ? 5000 : 8192};
+        kiln_tensor *re = kiln_normal(dev, KILN_F32, 2, dims, 0, 1), *im = kiln_normal(dev, KILN_F32, 2, dims, 0, 1);
+        kiln_tensor *z = kiln_complex(re, im), *want[2], *got[2];
+        kiln_function *j = kiln_jit(long_lines, NULL, KILN_JIT(.capture = captures[c / 2]));
+        must(long_lines(NULL, &z, 1, want, 2));
+        for (int call = 0; call < 2; call++) {
+            must(kiln_call(j, &z, 1, got, 2));
+            for (int i = 0; i < 2; i++) same_bits(got[i], want[i]);
+        }
+        kiln_function_free(&j);
+    }
+}
+
 static void refused(const char *beginning)
 {
     if (!kiln_error() || strncmp(kiln_error_message(), beginning, strlen(beginning)))
@@ -339,6 +364,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(text_is_numpys, begin, end),
         cmocka_unit_test_setup_teardown(files_keep_them, begin, end),
         cmocka_unit_test_setup_teardown(a_transform_takes_the_place_of_the_one_before, begin, end),
+        cmocka_unit_test_setup_teardown(long_lines_are_transformed_as_in_eager_mode, begin, end),
         cmocka_unit_test_setup_teardown(what_has_no_order_is_refused, begin, end),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
