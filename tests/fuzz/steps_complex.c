@@ -26,17 +26,19 @@ static kiln_tensor *product(struct operands *o, kiln_tensor *z)
     return kiln_view_as_real(kiln_mul(z, other ? other : kiln_conj(z)));
 }
 
-// Along two axes, one after the other; what comes of the first is needed later, or its place is free.
+// Along two axes, one after the other; what comes of the first is needed later, or its place is free. Of a long result
+// the beginning goes on.
 static kiln_tensor *two_transforms(struct operands *o, kiln_tensor *z)
 {
-    static const int64_t lengths[] = {0, 7, 20, 48};
-    int64_t first = choose(o, 2), n = lengths[choose(o, 4)];
+    static const int64_t lengths[] = {0, 7, 256, 8192}; // 256: by itself; 8192: in two steps
+    int64_t first = choose(o, 2), n = lengths[choose(o, kiln_numel(z) > 256 ? 2 : 4)];
     bool later = choose(o, 2);
     const kiln_fft_opts *opts = KILN_FFT(.n = n, .norm = KILN_FFT_ORTHO);
-    say(o, "fft of complex %s along %d, %d and the first again, of length %d%s", o->na, (int)first, (int)(1 - first),
-        (int)n, later ? ", plus that of two" : "");
-    kiln_tensor *one = kiln_fft(kiln_fft(z, first, opts), 1 - first, opts), *both = kiln_fft(one, first, NULL);
-    return kiln_view_as_real(later ? kiln_add(both, one) : both);
+    say(o, "fft of complex %s along %d, there of length %d, %d and the first again%s", o->na, (int)first, (int)n,
+        (int)(1 - first), later ? ", plus that of two" : "");
+    kiln_tensor *one = kiln_fft(kiln_fft(z, first, opts), 1 - first, NULL), *both = kiln_fft(one, first, NULL);
+    kiln_tensor *all = later ? kiln_add(both, one) : both;
+    return kiln_view_as_real(n > 7 && all ? kiln_narrow(all, first, 0, 7) : all);
 }
 
 static kiln_tensor *transform(struct operands *o, kiln_tensor *z)

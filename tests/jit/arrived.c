@@ -201,7 +201,6 @@ static void rules_of_the_user_need_not_be_linear(void **state)
     ok(kiln_register_bprop("batch_norm_train", NULL, NULL));
 }
 
-// Where nothing arrives there is no gradient, rather than one of zeros.
 static void rules_leave_out_what_is_missing(void **state)
 {
     int left_out = 0;
@@ -212,6 +211,7 @@ static void rules_leave_out_what_is_missing(void **state)
     ok(kiln_register_bprop("batch_norm_train", NULL, NULL));
 }
 
+// Where nothing arrives there is no gradient, rather than one of zeros.
 static kiln_status keeps_apart(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
 {
     out[0] = kiln_square(in[0]);

@@ -5,9 +5,10 @@
 //
 // As many lines as a vector has elements are done at a time. A vector holds an element of each, so that all stages work
 // on whole vectors; long lines are done as matrices, so that they stay in the fastest memory. Where numbers of a line
-// lie side by side and its matrix is whole vectors wide and high, a line is done by itself. Where vectors are of 16
-// bytes, full unrolling makes three times the code for a tenth of the time. A product and a sum are one rounding where
-// the instruction set has that.
+// lie side by side and its matrix is whole vectors wide and high, a line is done by itself.
+
+// A product and a sum are one rounding where the instruction set has that; where vectors are of 16 bytes, full
+// unrolling makes three times the code for a tenth of the time.
 #if defined(__FMA__) && !defined(__clang__)
 #pragma GCC optimize("fp-contract=fast")
 #endif

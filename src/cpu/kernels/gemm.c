@@ -316,16 +316,12 @@ static bool lies_well(const struct gemm_kind *kind, const struct gemm_matrix *x,
 // With AVX2 a row of b is one line of the cache, and so is what a tile reads of a position of a whose rows are
 // neighbours. Positions that are spread over more than this are packed: half of a second-level cache of 512 KiB in
 // eight ways (Zen 2 and 3), where lines a power of two apart share few sets, and the 64 pages that are known at once.
-#if defined(__AVX2__) && !defined(__AVX512F__)
 enum { SPREAD_B = 1 << 18 };
-#else
-enum { SPREAD_B = 1 << 18 };
-#endif
 
 static bool is_spread(const struct gemm_plan *p, int64_t step)
 {
     double extent_B = (double)p->g->k * (double)(step < 0 ? -step : step) * p->kind->unit_B / p->kind->depth;
-    return SPREAD_B > 0 && extent_B > SPREAD_B;
+    return extent_B > SPREAD_B;
 }
 
 // A factor that lies well is packed where that pays. Of b a row is a few lines, one of them at each step, which is slow
