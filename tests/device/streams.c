@@ -119,10 +119,61 @@ static void test_passes(void **state)
     expect_same_rows(normalised, 3, 4000001); // threads share out a row
 }
 
+// Transforms along the first axis: lines that lie side by side have the bits that they have among few, wherever the
+// first begins. `by` lines are taken at once: vectors of them, and what is left.
+static void expect_same_lines(kiln_dtype dtype, int64_t n, int64_t lines, int64_t first, int64_t by)
+{
+    const int64_t size_B = 2 * (dtype == KILN_F64 ? 8 : 4), row_B = (lines - first) * size_B;
+    char *all = malloc((size_t)(n * row_B)), *few = malloc((size_t)(n * by * size_B));
+    assert_true(all && few);
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *x = kiln_narrow(kiln_normal(dev, dtype, KILN_SHAPE(n, lines, 2), 0, 1), 1, first, lines - first);
+    assert_int_equal(kiln_read(kiln_fft_pairs(x, 0, false), all, (size_t)(n * row_B)), KILN_OK);
+    for (int64_t at = 0; at + by <= lines - first; at += by) {
+        kiln_tensor *part = kiln_contiguous(kiln_narrow(x, 1, at, by));
+        assert_int_equal(kiln_read(kiln_fft_pairs(part, 0, false), few, (size_t)(n * by * size_B)), KILN_OK);
+        for (int64_t k = 0; k < n; k++)
+            if (memcmp(all + k * row_B + at * size_B, few + k * by * size_B, (size_t)(by * size_B)))
+                fail_msg("%lld lines of %lld numbers from %lld on: element %lld of lines from %lld on",
+                         (long long)lines, (long long)n, (long long)first, (long long)k, (long long)at);
+    }
+    kiln_scope_end(&scope);
+    free(few);
+    free(all);
+}
+
+static void test_lines(void **state)
+{
+    static const int64_t lengths[] = {40, 256, 512, 1000, 1024, 2048, 4096};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        int64_t n = lengths[i], lines = ((3 << 20) / (8 * n) + 31) / 32 * 32;
+        expect_same_lines(KILN_F32, n, lines, 0, 32);
+        expect_same_lines(KILN_F32, n, lines + 3, 0, 21);
+        expect_same_lines(KILN_F32, n, lines + 16, 5, 24);
+        expect_same_lines(KILN_F64, n, lines, 0, 16);
+    }
+}
+
+// A line of several megabytes, whose second step takes the place of its first: forth and back it is n times itself.
+static void test_long_lines(void **state)
+{
+    static const int64_t lengths[] = {1 << 19, 500000, 531441};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        int64_t n = lengths[i];
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *x = kiln_normal(dev, KILN_F32, KILN_SHAPE(n, 2), 0, 1);
+        kiln_tensor *back = kiln_div(kiln_fft_pairs(kiln_fft_pairs(x, 0, false), 0, true), kiln_scalar((double)n));
+        double error = kiln_item(kiln_max(kiln_abs(kiln_sub(back, x)), NULL));
+        if (!(error < 1e-5)) fail_msg("%lld numbers: %g off, %s", (long long)n, error, kiln_error_message());
+        kiln_scope_end(&scope);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_sums),
-                                       cmocka_unit_test(test_passes)};
+                                       cmocka_unit_test(test_passes), cmocka_unit_test(test_lines),
+                                       cmocka_unit_test(test_long_lines)};
     if (lacks_instructions()) return TEST_SKIPPED;
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -1,7 +1,8 @@
 // Fourier transforms, not divided by anything, of lines of complex numbers: the last dimension of the space, whose
 // numbers are pairs. Operands: x, out, the roots of unity of a line, and those of a larger transform of which this is a
 // step (immediate: it is none); see src/ops/fft.c. Scalars: strides of the pairs of x and out; columns, how many lines
-// the step has; the larger transform's length; how many of its roots are fine ones. Variant 0: the inverse.
+// the step has; the larger transform's length; how many of its roots are fine ones, a power of two. Variant 0: the
+// inverse.
 //
 // As many lines as a vector has elements are done at a time. A vector holds an element of each, so that all stages work
 // on whole vectors; long lines are done as matrices, so that they stay in the fastest memory. Where numbers of a line
@@ -16,6 +17,7 @@
 #pragma GCC optimize("O2")
 #endif
 #include "cpu/kernels/fft_orders.h"
+#include "cpu/kernels/stream.h"
 #include "cpu/kernels/walk.h"
 #include "cpu/parallel.h"
 #include <string.h>
@@ -24,16 +26,23 @@
 enum { POWERS = 32, PART_MOST = 64, PAD = 1 };
 // Rows and columns of which this divides the length are padded: no square to transpose is then cut.
 enum { POWER_OF_TWO = 16 };
-// Parts of which this is the shortest have two stages, of radix 4 and 8 if they are powers of two.
-enum { PAIRS_LEAST = 16 };
+
+// Numbers of a line that lies across many others are each in a line of the cache of their own, and these in few of its
+// sets. Of what is more than FAR_B they are read in their order, those AHEAD of it are asked of memory, and results go
+// past the caches.
+enum { FAR_B = 2 << 20, AHEAD = 16 };
+
+#define ALWAYS_INLINE __attribute__((always_inline))
 
 struct fft {
     const struct launch *l;
     int64_t n, pair[2], columns, total, fine;
+    int fine_bits;  // the logarithm of fine
     int64_t rows;   // of the line as a matrix; 1: it is short
-    bool by_pairs;  // the first and the last stage may read and write pairs as they lie in memory
+    bool is_fixed;  // its rows and columns are fixed parts (fft_fixed_tmpl.c)
     int64_t pad;    // after each row, as it is read and written
     int64_t groups; // of lines that are read and written together
+    bool far[2];    // x, out are more than a second cache holds
     int lane;       // the dimension along which lines are done together; -1: there is one line
     int sign;       // of the exponent
 };
@@ -71,6 +80,16 @@ enum { VISIT_B = 256 };
 #endif
 enum { GROUPS_MOST = VISIT_B / (2 * VEC_B), GROUPS_B = 256 << 10 };
 
+#if VEC_B == 64
+#define STREAM(to, v) _mm512_stream_si512((__m512i *)(void *)(to), (__m512i)(v))
+#elif VEC_B == 32
+#define STREAM(to, v) _mm256_stream_si256((__m256i *)(void *)(to), (__m256i)(v))
+#elif defined __SSE2__
+#define STREAM(to, v) _mm_stream_si128((__m128i *)(void *)(to), (__m128i)(v))
+#else
+#define STREAM(to, v) memcpy(to, &v, sizeof v)
+#endif
+
 #define T     float
 #define CLS   CLASS_F32
 #define NAME  fft_f32
@@ -99,9 +118,9 @@ static int64_t rows_of(int64_t n)
     return rows;
 }
 
-static bool is_pairs_part(int64_t n)
+static bool is_fixed_part(int64_t n)
 {
-    return n >= PAIRS_LEAST && (n & (n - 1)) == 0;
+    return n == 16 || n == 32 || n == 64;
 }
 
 static bool is_beside(const struct fft *f)
@@ -125,12 +144,14 @@ kiln_status CPU_FN(cpu_kernel_fft)(const struct launch *l, int64_t begin, int64_
     struct fft f = {.l = l, .n = l->sizes[l->rank - 1], .lane = walk_inner(&w), .sign = l->variant[0] ? 1 : -1};
     f.rows = rows_of(f.n);
     f.pad = f.rows > 1 && f.rows % POWER_OF_TWO == 0 && f.n / f.rows % POWER_OF_TWO == 0 ? PAD : 0;
-    f.by_pairs = is_pairs_part(f.rows) && is_pairs_part(f.n / f.rows);
+    f.is_fixed = is_fixed_part(f.rows) && is_fixed_part(f.n / f.rows);
     f.pair[0] = (int64_t)l->scalars[0];
     f.pair[1] = (int64_t)l->scalars[1];
     f.columns = (int64_t)l->scalars[2];
     f.total = (int64_t)l->scalars[3];
     f.fine = (int64_t)l->scalars[4];
+    f.fine_bits = __builtin_ctzll((unsigned long long)f.fine);
     f.groups = groups_of(&f);
+    for (int i = 0; i < 2; i++) f.far[i] = l->operands[i].range_hi_B - l->operands[i].range_lo_B > FAR_B;
     return kernel_catalogue[l->kernel].cls == CLASS_F32 ? fft_f32_lines(&f, begin, end) : fft_f64_lines(&f, begin, end);
 }
