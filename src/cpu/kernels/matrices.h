@@ -79,6 +79,15 @@ static inline void matrices_load(const struct matrices *b, int o, void *to, int6
      matrices_stride(b, o, false));
 }
 
+// The transposed matrix: how rows lie whose elements follow each other.
+static inline void matrices_load_transposed(const struct matrices *b, int o, void *to, int64_t rows, int64_t cols)
+{
+    if (rows * cols == 0) return;
+    CPU_FN(cpu_load_tile)
+    (to, cols, b->cls, matrices_operand(b, o), b->l->operands[o].dtype, rows, cols, matrices_stride(b, o, false),
+     matrices_stride(b, o, true));
+}
+
 static inline void matrices_store(const struct matrices *b, int o, const void *from, int64_t ld, int64_t rows,
                                   int64_t cols)
 {

@@ -6,14 +6,34 @@ struct cpu_work CPU_FN(cpu_units_solve)(const struct launch *l)
     return matrices_units(l);
 }
 
-static kiln_status solve(struct matrices *b, void *a, void *x, int *pivots)
+static void load_right_side(const struct matrices *b, void *x)
+{
+    if (matrices_has(b, 1))
+        matrices_load(b, 1, x, b->n, b->k);
+    else
+        matrices_identity(b, x, b->n);
+}
+
+// A matrix whose rows follow each other is in column order its own transpose: it is that which is decomposed, but of a
+// small matrix, where the other way is as fast. false: it is singular, which the other way tells of, by the pivots of
+// the matrix itself.
+static bool solve_transposed(struct matrices *b, void *a, void *x, int *pivots)
+{
+    int info = 0, n = b->n, k = b->k;
+    if (n <= MATRIX_SMALL || matrices_stride(b, 0, true) != 1) return false;
+    matrices_load_transposed(b, 0, a, n, n);
+    b->lapack->getrf(&n, &n, a, &n, pivots, &info);
+    if (info > 0) return false;
+    load_right_side(b, x);
+    b->lapack->getrs("T", &n, &k, a, &n, pivots, x, &n, &info, 1);
+    return true;
+}
+
+static kiln_status solve_as_it_lies(struct matrices *b, void *a, void *x, int *pivots)
 {
     int info = 0, n = b->n, k = b->k;
     matrices_load(b, 0, a, n, n);
-    if (matrices_has(b, 1))
-        matrices_load(b, 1, x, n, k);
-    else
-        matrices_identity(b, x, n);
+    load_right_side(b, x);
     b->lapack->getrf(&n, &n, a, &n, pivots, &info);
     if (info > 0) {
         char what[80];
@@ -22,7 +42,13 @@ static kiln_status solve(struct matrices *b, void *a, void *x, int *pivots)
         matrices_fill(b, x, (int64_t)n * k, (double)NAN);
     } else
         b->lapack->getrs("N", &n, &k, a, &n, pivots, x, &n, &info, 1);
-    matrices_store(b, 2, x, n, n, k);
+    return KILN_OK;
+}
+
+static kiln_status solve(struct matrices *b, void *a, void *x, int *pivots)
+{
+    if (!solve_transposed(b, a, x, pivots)) TRY(solve_as_it_lies(b, a, x, pivots));
+    matrices_store(b, 2, x, b->n, b->n, b->k);
     return KILN_OK;
 }
 
