@@ -68,26 +68,41 @@ static struct values values(kiln_dtype dtype, const int64_t *dims, int which)
     return x;
 }
 
-// Each product of a pixel, a weight and a result's place, once: `out` is what is asked for, `sum` its magnitudes.
-static void reference(const struct shape *s, int way, const double *x, const double *w, const double *y, double *out,
-                      double *sum, int64_t *terms)
+// What `reference` reads and writes: image, weight, results; what is asked for, its magnitudes, its terms.
+struct sums {
+    const double *x, *w, *y;
+    double *out, *sum;
+    int64_t *terms;
+};
+
+// One result's place and one channel: `at_x` is the channel's image, `at_w` its kernel, `y` and `x` where the kernel
+// begins.
+static void add_taps(const struct shape *s, int way, const struct sums *to, const int64_t at[3], int64_t y, int64_t x)
+{
+    for (int64_t ky = 0; ky < s->kh; ky++)
+        for (int64_t kx = 0; kx < s->kw; kx++) {
+            int64_t iy = y + ky * s->dilation, ix = x + kx * s->dilation;
+            if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w) continue;
+            int64_t at_x = at[0] + iy * s->w + ix, at_w = at[1] + ky * s->kw + kx;
+            int64_t place = way == FORWARD ? at[2] : way == INPUT_GRAD ? at_x : at_w;
+            double v = (way == FORWARD ? to->x[at_x] : to->y[at[2]]) * (way == WEIGHT_GRAD ? to->x[at_x] : to->w[at_w]);
+            to->out[place] += v, to->sum[place] += fabs(v), to->terms[place]++;
+        }
+}
+
+// Each product of a pixel, a weight and a result's place, once.
+static void reference(const struct shape *s, int way, const struct sums *to)
 {
     int64_t oh = results(s, s->h, s->kh), ow = results(s, s->w, s->kw), cg = s->c / s->groups, og = s->o / s->groups;
+    int64_t at_y = 0;
     for (int64_t n = 0; n < s->n; n++)
         for (int64_t o = 0; o < s->o; o++)
-            for (int64_t p = 0; p < oh * ow; p++)
-                for (int64_t c = 0; c < cg; c++)
-                    for (int64_t t = 0; t < s->kh * s->kw; t++) {
-                        int64_t iy = p / ow * s->stride - s->padding + t / s->kw * s->dilation;
-                        int64_t ix = p % ow * s->stride - s->padding + t % s->kw * s->dilation;
-                        if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w) continue;
-                        int64_t at_x = ((n * s->c + o / og * cg + c) * s->h + iy) * s->w + ix;
-                        int64_t at_w = (o * cg + c) * s->kh * s->kw + t, at_y = (n * s->o + o) * oh * ow + p;
-                        int64_t to = way == FORWARD ? at_y : way == INPUT_GRAD ? at_x : at_w;
-                        double v = way == FORWARD      ? x[at_x] * w[at_w]
-                                   : way == INPUT_GRAD ? y[at_y] * w[at_w]
-                                                       : y[at_y] * x[at_x];
-                        out[to] += v, sum[to] += fabs(v), terms[to]++;
+            for (int64_t oy = 0; oy < oh; oy++)
+                for (int64_t ox = 0; ox < ow; ox++, at_y++)
+                    for (int64_t c = 0; c < cg; c++) {
+                        int64_t plane = n * s->c + o / og * cg + c;
+                        const int64_t at[3] = {plane * s->h * s->w, (o * cg + c) * s->kh * s->kw, at_y};
+                        add_taps(s, way, to, at, oy * s->stride - s->padding, ox * s->stride - s->padding);
                     }
 }
 
@@ -138,7 +153,7 @@ static void check(const struct shape *s, kiln_dtype dtype)
         int64_t n = v[way == FORWARD ? 2 : way == INPUT_GRAD ? 0 : 1].n;
         double *want = calloc((size_t)n, 8), *sum = calloc((size_t)n, 8);
         int64_t *terms = calloc((size_t)n, 8);
-        reference(s, way, v[0].v, v[1].v, v[2].v, want, sum, terms);
+        reference(s, way, &(struct sums){v[0].v, v[1].v, v[2].v, want, sum, terms});
         size_t size_B = (size_t)n * size_of(dtype);
         char *first = bytes_of(run(s, way, v[0].tensor, v[1].tensor, v[2].tensor), size_B);
         double sum_unit = unit_of[dtype == KILN_F64 ? KILN_F64 : KILN_F32];
