@@ -1,6 +1,7 @@
 #version 460
-// Sorts tiles of the rows of x: a workgroup a tile of TILE elements along the last dimension of the space. Operands:
-// x; keys and places, both [rows, n] without gaps. VARIANT_0: descending.
+// Sorts tiles of the rows of x: a workgroup a tile of TILE elements along the last dimension of the space, or as many
+// short rows as fit into one, each padded to a power of two. Operands: x; keys and places, both [rows, n] without gaps.
+// VARIANT_0: descending.
 //
 // A value becomes an integer key of the same order, NaN the largest, -0 that of 0. Pairs of a key and its place in
 // the row are all different, so the network below, though not stable by itself, gives the one stable order.
@@ -71,34 +72,41 @@ void exchange(uint a, uint b, bool up)
 
 void main()
 {
-    uint length = arg_size(RANK - 1), tiles = (length + TILE - 1) / TILE, t = gl_LocalInvocationIndex;
-    uint row = group_index() / tiles, first = group_index() % tiles * TILE;
-    if (row >= space_size(0, RANK - 1)) return;
-    int64_t at[N_OPERANDS];
-    locate(row, RANK - 1, at);
+    uint length = arg_size(RANK - 1), rows = space_size(0, RANK - 1), t = gl_LocalInvocationIndex;
+    uint size = length < TILE ? 1u << uint(findMSB(length - 1) + 1) : TILE; // of a row in the tile
+    uint tiles = (length + TILE - 1) / TILE, first = group_index() % tiles * TILE;
+    uint first_row = group_index() / tiles * (TILE / size);
+    if (first_row >= rows) return;
     for (uint i = t; i < TILE; i += SIZE) {
-        bool inside = first + i < length;
+        uint row = first_row + i / size, place = first + i % size;
+        bool inside = place < length && row < rows;
         keys[i] = LAST;
-        if (inside) keys[i] = key_at(at[0] + int64_t(first + i) * int64_t(arg_stride(0, RANK - 1)));
-        places[i] = inside ? first + i : 0xffffffffu;
+        if (inside) {
+            int64_t at[N_OPERANDS];
+            locate(row, RANK - 1, at);
+            keys[i] = key_at(at[0] + int64_t(place) * int64_t(arg_stride(0, RANK - 1)));
+        }
+        places[i] = inside ? place : 0xffffffffu;
     }
     barrier();
-    for (uint block = 2; block <= TILE; block *= 2) {
+    for (uint block = 2; block <= size; block *= 2) {
         for (uint reach = block / 2; reach > 0; reach /= 2) {
             for (uint i = t; i < TILE / 2; i += SIZE) {
                 uint a = 2 * i - (i & (reach - 1));
-                exchange(a, a + reach, (a & block) == 0);
+                exchange(a, a + reach, block == size || (a & block) == 0);
             }
             barrier();
         }
     }
-    uint64_t base = uint64_t(row) * uint64_t(length) + uint64_t(first);
-    for (uint i = t; i < TILE && first + i < length; i += SIZE) {
+    for (uint i = t; i < TILE; i += SIZE) {
+        uint row = first_row + i / size, place = first + i % size;
+        if (place >= length || row >= rows) continue;
+        uint64_t to = uint64_t(row) * uint64_t(length) + uint64_t(place);
 #if defined(KILN_CLASS_F32) || defined(KILN_CLASS_I32)
-        Memory32(arg_address(1) + (base + i) * 4ul).v = uint(keys[i]);
+        Memory32(arg_address(1) + to * 4ul).v = uint(keys[i]);
 #else
-        put_wide(arg_address(1) + (base + i) * 8ul, uint64_t(keys[i]));
+        put_wide(arg_address(1) + to * 8ul, uint64_t(keys[i]));
 #endif
-        Memory32(arg_address(2) + (base + i) * 4ul).v = places[i];
+        Memory32(arg_address(2) + to * 4ul).v = places[i];
     }
 }

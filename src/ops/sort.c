@@ -1,9 +1,9 @@
 // Sorting along one axis: stable, in either direction, NaN last, -0 equal to 0.
 //
 // The CPU sorts whole rows (src/cpu/kernels/sort_rows.c). A GPU turns values into integer keys of the same order, sorts
-// tiles of SORT_TILE of them in shared memory, each with the place it came from, and merges neighbouring runs until one
-// is left; only the places come out of that, and the values are gathered by them. Where only the first `keep` are asked
-// for, no run keeps more.
+// tiles of SORT_TILE of them in shared memory, each with the place it came from, or several short rows in a tile, and
+// merges neighbouring runs until one is left; only the places come out of that, and the values are gathered by them.
+// Where only the first `keep` are asked for, no run keeps more.
 #include "ops/family.h"
 #include "ops/index.h"
 
@@ -44,6 +44,15 @@ static kiln_status sort_dense(struct lowering *lo, enum scalar_class cls, const 
     return indices->immediate ? KILN_OK : lower_copy(lo, &i, indices);
 }
 
+// Short rows share a tile, each padded to a power of two.
+static int64_t tiles_of(int64_t rows, int64_t length)
+{
+    int64_t size = 1;
+    while (size < length && size < SORT_TILE) size *= 2;
+    int64_t together = SORT_TILE / size;
+    return (rows + together - 1) / together * ((length + SORT_TILE - 1) / SORT_TILE);
+}
+
 static kiln_status sort_tiles(struct lowering *lo, enum scalar_class cls, const struct view *x, bool descending,
                               const struct view *keys, const struct view *order)
 {
@@ -54,7 +63,7 @@ static kiln_status sort_tiles(struct lowering *lo, enum scalar_class cls, const 
     space_add(&s, x->dims[last], &x->strides[last], true);
     struct launch l;
     space_launch(&l, lo, FAMILY_sort_tiles, cls, &s);
-    l.extent[0] = l.extent[0] / x->dims[last] * ((x->dims[last] + SORT_TILE - 1) / SORT_TILE);
+    l.extent[0] = tiles_of(l.extent[0] / x->dims[last], x->dims[last]);
     l.variant[0] = descending;
     launch_operand(&l, x, s.strides[0], false);
     launch_operand(&l, keys, NULL, true);

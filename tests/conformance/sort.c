@@ -144,10 +144,26 @@ static void few_of_long_rows(const char *op)
             }
 }
 
+// More short rows than one tile of a GPU takes, with many ties; the last tile is not full.
+static void many_short_rows(const char *op)
+{
+    static const int64_t lengths[] = {1, 2, 7, 64, 65, 511, 513, 1024};
+    for (int i = 0; i < (int)(sizeof lengths / sizeof lengths[0]); i++)
+        for (int wide = 0; wide < 2; wide++) {
+            int64_t rows = 2 * (1024 / lengths[i]) + 3;
+            struct host x = host_new(wide ? KILN_I64 : KILN_F32, 2, (const int64_t[]){rows, lengths[i]});
+            host_fill(&x, &structured_random, -9, 9);
+            for (int64_t k = 0; k < x.n; k++) x.v[k] = !wide && k % 31 == 3 ? NAN : rintl(x.v[k]);
+            order_case(op, SORT, &x, 2, (enum host_layout)(i % LAYOUT_EXPANDED), i % 2, lengths[i]);
+            host_free(&x);
+        }
+}
+
 void conform_sort(const char *op)
 {
     kiln_tensor *m = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2, 3)), *v, *p;
     order(op, SORT);
+    many_short_rows(op);
     kiln_sort(m, 2, false, &v, &p);
     expect_error(KILN_E_AXIS, op, "an axis out of range");
 }
