@@ -250,6 +250,39 @@ static void check_solve(const char *op, int dtype, int batch, int size, int layo
     host_free(&g.x);
 }
 
+// Matrices that are not turned on their way to LAPACK if their rows follow each other, and that need pivots.
+static void check_large(const char *op, bool inverse)
+{
+    enum { LARGE = 131, COLUMNS = 5, THREE = 1 }; // a batch of three
+    static const enum host_layout layouts[] = {LAYOUT_CONTIGUOUS, LAYOUT_TRANSPOSED, LAYOUT_OFFSET, LAYOUT_STEP};
+    for (int i = 0; i < 2 * (int)(sizeof layouts / sizeof layouts[0]); i++) {
+        int dtype = i % 2 ? KILN_F64 : KILN_F32;
+        struct given g;
+        struct host b;
+        kiln_scope *scope = kiln_scope_begin();
+        give(&g, op, dtype, THREE, LARGE, LARGE, layouts[i / 2], MADE_RANDOM);
+        kiln_tensor *right = random_tensor(&b, dtype, 2, (int64_t[]){LARGE, COLUMNS}, LAYOUT_CONTIGUOUS, -3, 3);
+        struct host x = result(inverse ? kiln_inv(g.t) : kiln_solve(g.t, right), dtype, &g, 2,
+                               (int64_t[]){LARGE, inverse ? LARGE : COLUMNS});
+        for (int64_t k = 0; x.v && k < g.count; k++)
+            check_product((struct matrix){&g.x, k, false}, NULL, (struct matrix){&x, k, false},
+                          inverse ? NULL : &(struct matrix){&b, k, false}, 4 + 4 * (double)LARGE, g.text);
+        host_free(&x);
+        host_free(&b);
+        host_free(&g.x);
+        kiln_scope_end(&scope);
+    }
+    kiln_tensor *ones = kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(LARGE, LARGE));
+    inverse ? kiln_inv(ones) : kiln_solve(ones, ones);
+    if (suite.is_null) {
+        no_error(op);
+    } else {
+        if (!strstr(kiln_error_message(), "f32[131,131] is singular: pivot 2 of 131 is 0"))
+            record_mistake("%s of a large matrix of ones: \"%s\"", op, kiln_error_message());
+        expect_error(KILN_E_ARGUMENT, op, "a large matrix of ones");
+    }
+}
+
 static kiln_tensor *call_solve(kiln_tensor *x)
 {
     return kiln_solve(x, kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(2)));
@@ -258,6 +291,7 @@ static kiln_tensor *call_solve(kiln_tensor *x)
 void conform_solve(const char *op)
 {
     for_each(op, check_solve);
+    check_large(op, false);
     expect_square(call_solve, op);
     expect_failure(call_solve, op, second_is_singular, "matrix 1 of a f32[3,2,2] is singular");
     kiln_solve(kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(4, 2, 2)), kiln_ones(suite.dev, KILN_F32, KILN_SHAPE(3, 1)));
@@ -334,6 +368,7 @@ static void check_inv(const char *op, int dtype, int batch, int size, int layout
 void conform_inv(const char *op)
 {
     for_each(op, check_inv);
+    check_large(op, true);
     expect_square(kiln_inv, op);
     expect_failure(kiln_inv, op, second_is_singular, "matrix 1 of x f32[3,2,2] is singular");
 }

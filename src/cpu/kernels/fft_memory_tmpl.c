@@ -126,7 +126,8 @@ static void C(_load_groups)(const struct C(_side) * s, int64_t n, int64_t groups
     for (int64_t k = 0; k < n; k++)
         for (int64_t g = 0; g < groups; g++) {
             const T *from = s->at + k * s->line + g * 2 * WIDTH;
-            for (int i = 0; i < 2; i++) __builtin_prefetch(from + AHEAD * s->line + i * WIDTH);
+            for (int at_B = 0; at_B < 2 * VEC_B; at_B += LINE_B)
+                __builtin_prefetch((const char *)(from + AHEAD * s->line) + at_B);
             C(_read)(from, &to[g].re[at + k], &to[g].im[at + k]);
         }
 }

@@ -258,10 +258,10 @@ static inline ALWAYS_INLINE void C(_part)(const struct C(_work) * w, int64_t n, 
 static inline ALWAYS_INLINE void C(_column)(const struct C(_work) * w, int64_t j, struct C(_ends) x, struct C(_ends) y)
 {
     int64_t rows = w->f->rows;
-    struct C(_roots) twist = {w->twist.re + j * rows, w->twist.im + j * rows};
-    if (w->f->is_fixed)
+    if (w->f->is_fixed) {
+        struct C(_roots) twist = {w->twist.re + j * rows, w->twist.im + j * rows};
         C(_fixed_part)(w, rows, &w->of_columns, x, y, &twist);
-    else
+    } else
         C(_part)(w, rows, x, y, j);
 }
 
