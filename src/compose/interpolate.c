@@ -182,9 +182,14 @@ static bool goes_by_lines(kiln_tensor *x)
     return given_float("x", x) && !kiln_device_get_info(kiln_tensor_device(x), &info) && !strcmp(info.kind, "cpu");
 }
 
+static bool stays(const struct axis *a)
+{
+    return a->in == a->out && a->step == 1;
+}
+
 static kiln_tensor *along(kiln_tensor *x, int at, const struct axis *a, int mode, bool antialias)
 {
-    if (error_pending || (a->in == a->out && a->step == 1)) return x;
+    if (error_pending || stays(a)) return x;
     if (mode == NEAREST || mode == NEAREST_EXACT) return nearest(x, at, a, mode == NEAREST ? 0 : 0.5);
     if (!antialias && goes_by_lines(x)) return kiln_resample(x, at, a->out, a->step, a->align, mode == CUBIC, false);
     if (!antialias) return mode == LINEAR ? linear(x, at, a) : by_cubic(x, at, a);
@@ -232,15 +237,34 @@ static bool read_axis(struct axis *a, int64_t in, int64_t out, double scale, boo
     return !error_pending;
 }
 
+// The last two axes at once, where a CPU has a kernel for it, none stays as it is and none before shrinks.
+static bool goes_by_planes(kiln_tensor *x, const struct new_sizes *r)
+{
+    bool smooth = (r->mode == LINEAR || r->mode == CUBIC) && !r->antialias;
+    if (!smooth || r->n < 2 || (r->n > 2 && r->axes[0].step > 1)) return false;
+    return !stays(&r->axes[r->n - 1]) && !stays(&r->axes[r->n - 2]) && goes_by_lines(x);
+}
+
+static kiln_tensor *by_planes(kiln_tensor *x, const struct new_sizes *r)
+{
+    const struct axis *tall = &r->axes[r->n - 2], *wide = &r->axes[r->n - 1];
+    return kiln_resample2d(x, tall->out, wide->out, tall->step, wide->step, r->align, r->mode == CUBIC, false);
+}
+
 // The axis that shrinks most goes first: less is left for the others; of equals the last, whose elements are picked one
 // by one where those of the others lie side by side.
 static kiln_tensor *resized(kiln_tensor *x, const struct new_sizes *r)
 {
     bool done[KILN_MAX_RANK] = {false};
     kiln_tensor *given = x;
-    for (size_t k = 0; k < r->n; k++) {
+    size_t n = r->n;
+    if (!error_pending && goes_by_planes(x, r)) {
+        n -= 2;
+        x = by_planes(x, r);
+    }
+    for (size_t k = 0; k < n; k++) {
         size_t next = r->n;
-        for (size_t i = 0; i < r->n; i++)
+        for (size_t i = 0; i < n; i++)
             if (!done[i] && (next == r->n || r->axes[i].step >= r->axes[next].step)) next = i;
         done[next] = true;
         kiln_tensor *y = along(x, (int)(r->first + next), &r->axes[next], r->mode, r->antialias);

@@ -64,23 +64,55 @@ static void put_tap(struct onnx_writer *w, const struct resample *r, int axis, i
     *tap = PUT(w, "Gather", x, onnx_put_ints(w, (size_t)r->out, places));
 }
 
+// x with an axis of another size.
+static const char *put_resampled(struct onnx_writer *w, const struct resample *r, int axis, const char *x,
+                                 unsigned dtype)
+{
+    const char *tap[RESAMPLE_MOST_TAPS] = {NULL}, *weight[RESAMPLE_MOST_TAPS] = {NULL};
+    for (int k = 0; k < (r->cubic ? 4 : 2); k++) put_tap(w, r, axis, k, x, dtype, &tap[k], &weight[k]);
+    const char *sum = r->cubic ? PUT(w, "Mul", tap[0], weight[0]) : tap[0];
+    if (!r->cubic) sum = PUT(w, "Add", sum, PUT(w, "Mul", PUT(w, "Sub", tap[1], tap[0]), weight[1]));
+    for (int k = 1; r->cubic && k < 4; k++) sum = PUT(w, "Add", sum, PUT(w, "Mul", tap[k], weight[k]));
+    return sum;
+}
+
+// The axis of input and result; false where its taps cannot be constants of the file.
+static bool resample_of(const struct onnx_writer *w, int axis, double step, bool align, bool cubic, struct resample *r)
+{
+    *r = (struct resample){onnx_type_in(w, 0)->dims[axis], onnx_type_out(w, 0)->dims[axis], step, align, cubic};
+    return !onnx_is_open(w, onnx_value_in(w, 0), axis) && r->out <= RESAMPLED_MOST;
+}
+
 void onnx_write_resample(struct onnx_writer *w)
 {
-    const struct type *from = onnx_type_in(w, 0);
     unsigned dtype = out_dtype(w) == KILN_F64 ? KILN_F64 : KILN_F32;
-    int axis = onnx_axis_of(w, AT_resample_axis, from->rank);
-    struct resample r = {from->dims[axis], onnx_type_out(w, 0)->dims[axis], onnx_node_of(w)->attrs[AT_resample_step].f,
-                         onnx_attr_of(w, AT_resample_align) != 0, onnx_attr_of(w, AT_resample_cubic) != 0};
-    if (onnx_attr_of(w, AT_resample_adjoint) || onnx_is_open(w, onnx_value_in(w, 0), axis) || r.out > RESAMPLED_MOST) {
+    int axis = onnx_axis_of(w, AT_resample_axis, onnx_type_in(w, 0)->rank);
+    bool align = onnx_attr_of(w, AT_resample_align) != 0, cubic = onnx_attr_of(w, AT_resample_cubic) != 0;
+    struct resample r;
+    if (!resample_of(w, axis, onnx_node_of(w)->attrs[AT_resample_step].f, align, cubic, &r) ||
+        onnx_attr_of(w, AT_resample_adjoint)) {
         onnx_cannot(w, "ONNX has no such sums along an axis");
         return;
     }
-    const char *x = onnx_operand(w, 0, dtype), *tap[RESAMPLE_MOST_TAPS] = {NULL}, *weight[RESAMPLE_MOST_TAPS] = {NULL};
-    for (int k = 0; k < (r.cubic ? 4 : 2); k++) put_tap(w, &r, axis, k, x, dtype, &tap[k], &weight[k]);
-    const char *sum = r.cubic ? PUT(w, "Mul", tap[0], weight[0]) : tap[0];
-    if (!r.cubic) sum = PUT(w, "Add", sum, PUT(w, "Mul", PUT(w, "Sub", tap[1], tap[0]), weight[1]));
-    for (int k = 1; r.cubic && k < 4; k++) sum = PUT(w, "Add", sum, PUT(w, "Mul", tap[k], weight[k]));
-    onnx_gives(w, 0, sum, dtype);
+    onnx_gives(w, 0, put_resampled(w, &r, axis, onnx_operand(w, 0, dtype), dtype), dtype);
+}
+
+void onnx_write_resample2d(struct onnx_writer *w)
+{
+    unsigned dtype = out_dtype(w) == KILN_F64 ? KILN_F64 : KILN_F32;
+    int tall = onnx_type_in(w, 0)->rank - 2;
+    bool align = onnx_attr_of(w, AT_resample2d_align) != 0, cubic = onnx_attr_of(w, AT_resample2d_cubic) != 0;
+    const struct attr *attrs = onnx_node_of(w)->attrs;
+    struct resample r[2];
+    if (!resample_of(w, tall, attrs[AT_resample2d_step_height].f, align, cubic, &r[0]) ||
+        !resample_of(w, tall + 1, attrs[AT_resample2d_step_width].f, align, cubic, &r[1]) ||
+        onnx_attr_of(w, AT_resample2d_adjoint)) {
+        onnx_cannot(w, "ONNX has no such sums along axes");
+        return;
+    }
+    const char *x = onnx_operand(w, 0, dtype);
+    for (int i = 0; i < 2; i++) x = put_resampled(w, &r[i], tall + i, x, dtype);
+    onnx_gives(w, 0, x, dtype);
 }
 
 static const char *put_numbers(struct onnx_writer *w, int64_t n)

@@ -135,3 +135,124 @@ void conform_resample(const char *op)
     struct axis none = {3, 5, 0.6, false, false};
     run(op, KILN_F32, (int64_t[]){2, 3, 0}, &none, LAYOUT_CONTIGUOUS, false);
 }
+
+// --- two axes
+
+// x [lead, from, behind] as [lead, to, behind], and the sizes of the terms of each element.
+static void along(const struct axis *a, bool adjoint, int64_t lead, int64_t behind, const long double *x,
+                  const long double *size, long double *y, long double *y_size)
+{
+    int64_t from = adjoint ? a->out : a->in, to = adjoint ? a->in : a->out;
+    for (int64_t n = 0; n < lead * to * behind; n++) {
+        int64_t row = n / (to * behind), i = n / behind % to, c = n % behind;
+        y[n] = y_size[n] = 0;
+        for (int64_t k = 0; k < from; k++) {
+            long double f = adjoint ? factor(a, k, i) : factor(a, i, k);
+            int64_t at = (row * from + k) * behind + c;
+            y[n] += f * x[at];
+            y_size[n] += f != 0 ? (1 + fabsl(f)) * size[at] : 0;
+        }
+    }
+}
+
+// x [lead, height, width].
+static void compare_planes(kiln_tensor *t, const struct host *x, const struct axis axes[2], bool adjoint,
+                           const char *what)
+{
+    int64_t to[2], lead = x->dims[0], width = x->dims[2];
+    for (int i = 0; i < 2; i++) to[i] = adjoint ? axes[i].in : axes[i].out;
+    record.cases++;
+    if (!no_error(what) || !same_type(t, x->dtype, 3, (int64_t[]){lead, to[0], to[1]}, what)) return;
+    int64_t n = lead * to[0] * to[1];
+    struct host got = host_read(t);
+    long double *memory = malloc((size_t)(x->n + 2 * lead * to[0] * width + 2 * n) * sizeof *memory);
+    long double *size = memory, *mid = size + x->n, *mid_size = mid + lead * to[0] * width;
+    long double *want = mid_size + lead * to[0] * width, *want_size = want + n;
+    for (int64_t i = 0; i < x->n; i++) size[i] = fabsl(x->v[i]);
+    along(&axes[0], adjoint, lead, width, x->v, size, mid, mid_size);
+    along(&axes[1], adjoint, lead * to[0], 1, mid, mid_size, want, want_size);
+    long double eps = scalbnl(1, x->dtype == KILN_F64 ? -52 : -23);
+    for (int64_t i = 0; !suite.is_null && i < n; i++) {
+        long double half = fraction_bits(x->dtype) < 24 ? scalbnl(fabsl(want[i]), -fraction_bits(x->dtype)) : 0;
+        record.values++;
+        if (!(fabsl(got.v[i] - want[i]) <= half + 3 * eps * want_size[i] + scalbnl(1, -40)))
+            record_mistake("%s: element %lld is %.10Lg, expected %.10Lg", what, (long long)i, got.v[i], want[i]);
+    }
+    free(memory);
+    host_free(&got);
+}
+
+static void run_planes(const char *op, int dtype, int64_t lead, const int64_t in[2], const int64_t out[2],
+                       enum host_layout layout)
+{
+    for (int how = 0; how < 8; how++) {
+        bool align = how % 2 == 1, cubic = how / 2 % 2 == 1, adjoint = how > 3;
+        struct axis a[2];
+        for (int i = 0; i < 2; i++) {
+            a[i] = (struct axis){in[i], out[i], (double)in[i] / (double)out[i], align, cubic};
+            if (align) a[i].step = out[i] > 1 ? (double)(in[i] - 1) / (double)(out[i] - 1) : 0;
+        }
+        const int64_t *from = adjoint ? out : in, *to = adjoint ? in : out;
+        struct host x;
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *t = random_tensor(&x, dtype, 3, (int64_t[]){lead, from[0], from[1]}, layout, -1, 1);
+        kiln_tensor *y = kiln_resample2d(t, to[0], to[1], a[0].step, a[1].step, align, cubic, adjoint);
+        compare_planes(y, &x, a, adjoint, case_text(op, &x, layout, adjoint ? "adjoint" : cubic ? "cubic" : ""));
+        host_free(&x);
+        kiln_scope_end(&scope);
+    }
+}
+
+// Planes of a result that goes past the caches have the bits that they have by themselves.
+static void planes_past_caches(const char *op, int64_t height, bool cubic)
+{
+    enum { IN = 96, WIDTH = 75, TESTED = 3 };
+    int64_t n = process_last_cache_B() / (4 * (IN * IN + height * WIDTH)) + 5;
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *x = kiln_sin(kiln_arange(suite.dev, KILN_F32, 0, (double)(n * IN * IN), 1));
+    x = kiln_reshape(x, KILN_SHAPE(n, IN, IN));
+    double steps[] = {(double)IN / (double)height, (double)IN / WIDTH};
+    kiln_tensor *part = kiln_contiguous(kiln_narrow(x, 0, n - TESTED, TESTED));
+    kiln_tensor *want = kiln_resample2d(part, height, WIDTH, steps[0], steps[1], false, cubic, false);
+    kiln_tensor *y = kiln_resample2d(x, height, WIDTH, steps[0], steps[1], false, cubic, false);
+    struct host w = host_read(want), g = host_read(kiln_narrow(y, 0, n - TESTED, TESTED));
+    record.cases++;
+    bool same = no_error(op) && w.n == height * WIDTH * TESTED && g.n == w.n;
+    for (int64_t i = 0; same && i < w.n; i++) same = w.v[i] == g.v[i];
+    if (!same) record_mistake("%s: a large result of height %lld differs", op, (long long)height);
+    record.values += (uint64_t)w.n;
+    host_free(&w);
+    host_free(&g);
+    kiln_scope_end(&scope);
+}
+
+void conform_resample2d(const char *op)
+{
+    static const int64_t sizes[][2] = {{1, 1}, {2, 3}, {5, 17}, {33, 8}, {40, 41}, {7, 67}, {65, 31}, {16, 1}, {1, 20}};
+    int count = (int)(sizeof sizes / sizeof sizes[0]);
+    for (int i = 0; i < count * count; i++) {
+        if (thinned(i, 3)) continue;
+        run_planes(op, i % 4 ? KILN_F32 : KILN_F64, 1 + i % 3, sizes[i / count], sizes[i % count], LAYOUT_CONTIGUOUS);
+    }
+    for (int layout = 1; layout < LAYOUT_COUNT; layout++)
+        run_planes(op, KILN_F32, 2, (int64_t[]){37, 20}, (int64_t[]){19, 50}, (enum host_layout)layout);
+    run_planes(op, KILN_F16, 2, (int64_t[]){9, 12}, (int64_t[]){13, 7}, LAYOUT_STEP);
+    run_planes(op, KILN_BF16, 2, (int64_t[]){33, 5}, (int64_t[]){12, 9}, LAYOUT_TRANSPOSED);
+    run_planes(op, KILN_F32, 1, (int64_t[]){3, 1500}, (int64_t[]){5, 1100}, LAYOUT_CONTIGUOUS);
+    const int64_t large_B = (int64_t)1 << 28;
+    for (int how = 0; strcmp(suite.device, "cpu") == 0 && process_last_cache_B() <= large_B && how < 4; how++)
+        planes_past_caches(op, how % 2 ? 70 : 130, how > 1);
+    kiln_tensor *x = kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(3, 0, 4)),
+                *line = kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(3));
+    kiln_resample2d(x, 3, 3, 1, 1, false, false, false);
+    expect_error(KILN_E_SHAPE, op, "an axis without elements");
+    kiln_resample2d(line, 3, 3, 1, 1, false, false, false);
+    expect_error(KILN_E_SHAPE, op, "one axis");
+    x = kiln_zeros(suite.dev, KILN_F32, KILN_SHAPE(3, 4));
+    kiln_resample2d(x, 0, 3, 1, 1, false, false, false);
+    expect_error(KILN_E_ARGUMENT, op, "height 0");
+    kiln_resample2d(x, 3, 3, 1, -1, false, false, false);
+    expect_error(KILN_E_ARGUMENT, op, "a width's step of -1");
+    kiln_resample2d(kiln_cast(x, KILN_I32), 3, 3, 1, 1, false, false, false);
+    expect_error(KILN_E_DTYPE, op, "integers");
+}

@@ -141,15 +141,21 @@ RULE(resample)
     return kiln_error();
 }
 
+RULE(resample2d)
+{
+    const int64_t *dims;
+    size_t rank = kiln_rule_in_shape(0, &dims);
+    din[0] = kiln_resample2d(dout[0], dims[rank - 2], dims[rank - 1], kiln_rule_float("step_height"),
+                             kiln_rule_float("step_width"), kiln_rule_int("align"), kiln_rule_int("cubic"),
+                             !kiln_rule_int("adjoint"));
+    return kiln_error();
+}
+
 static const kiln_rule_spec rules[] = {
-    {.op = "resample", .fn = resample},
-    {.op = "concat", .fn = concat},
-    {.op = "stack", .fn = stack},
-    {.op = "tile", .fn = tile},
-    {.op = "repeat_interleave", .fn = repeat_interleave},
-    {.op = "roll", .fn = roll},
-    {.op = "pad", .fn = pad},
-    {.op = "tril", .fn = tril},
-    {.op = "triu", .fn = triu},
+    {.op = "resample", .fn = resample}, {.op = "resample2d", .fn = resample2d},
+    {.op = "concat", .fn = concat},     {.op = "stack", .fn = stack},
+    {.op = "tile", .fn = tile},         {.op = "repeat_interleave", .fn = repeat_interleave},
+    {.op = "roll", .fn = roll},         {.op = "pad", .fn = pad},
+    {.op = "tril", .fn = tril},         {.op = "triu", .fn = triu},
 };
 RULES(join, rules);
