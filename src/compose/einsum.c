@@ -248,10 +248,20 @@ static void split_axes(const struct part *a, const struct part *b, const bool *k
         if (place_of(&a->axes, b->axes.of[d]) < 0) s->free_b.of[s->free_b.n++] = b->axes.of[d];
 }
 
+// The axes of the batch stay apart, where there is room: put together, those of a tensor with another order of axes
+// would be copied.
 static kiln_tensor *as_matrices(const struct einsum *e, const struct einsum_axes *s, kiln_tensor *t,
                                 const struct axes *rows, const struct axes *cols)
 {
-    return kiln_reshape(t, KILN_SHAPE(numel(e, &s->batch), numel(e, rows), numel(e, cols)));
+    int64_t dims[KILN_MAX_RANK];
+    size_t n = 0;
+    if (s->batch.n + 2 > KILN_MAX_RANK)
+        dims[n++] = numel(e, &s->batch);
+    else
+        for (int d = 0; d < s->batch.n; d++) dims[n++] = e->size[(int)s->batch.of[d]];
+    dims[n++] = numel(e, rows);
+    dims[n++] = numel(e, cols);
+    return kiln_reshape(t, n, dims);
 }
 
 static bool multiply(const struct einsum *e, struct part *a, struct part *b, const bool *keep)

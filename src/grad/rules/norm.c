@@ -75,8 +75,12 @@ RULE(layer_norm)
     int64_t n_axes = kiln_rule_int("n_axes");
     double eps = kiln_rule_float("eps");
     kiln_tensor *w = kiln_rule_n_in() > 1 ? in[1] : NULL;
+    if (kiln_rule_n_in() > 1 && kiln_rule_wants(1)) {
+        kiln_tensor *n = normalised(in[0], n_axes, eps);
+        din[1] = kiln_mul(dout[0], n);
+        kiln_free(&n); // before there is x's gradient, which has its size
+    }
     if (kiln_rule_wants(0)) din[0] = kiln_layer_norm_backward(in[0], weight_or_one(w), dout[0], n_axes, eps);
-    if (kiln_rule_n_in() > 1 && kiln_rule_wants(1)) din[1] = kiln_mul(dout[0], normalised(in[0], n_axes, eps));
     if (kiln_rule_n_in() > 2 && kiln_rule_wants(2)) din[2] = dout[0];
     return kiln_error();
 }
