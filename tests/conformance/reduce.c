@@ -159,6 +159,36 @@ static void run_special(const struct reducer *r, int dtype)
     }
 }
 
+// Columns of equal numbers, infinities and NaN, each column of another mix, in as many positions as go together and
+// more. The first of equals wins, and the first NaN of all.
+static void run_columns(const struct reducer *r, int dtype)
+{
+    static const int64_t positions[] = {7, 8, 17, 70}, columns[] = {5, 16, 37, 531};
+    for (int i = 0; i < 16; i++) {
+        struct shape_case c = {2, {positions[i / 4], columns[i % 4]}, 1, {0}, false, LAYOUT_CONTIGUOUS};
+        if (thinned(i, 3)) continue;
+        struct host x = host_new(dtype, 2, c.dims);
+        for (int64_t k = 0; k < x.n; k++) {
+            int64_t which = random_below(&structured_random, 16), most = k % c.dims[1] % 8;
+            x.v[k] = which < most ? which == 0 ? NAN : which < 3 ? INFINITY : -INFINITY : (long double)(which % 3);
+        }
+        run(r, &x, &c, "columns with NaN");
+        host_free(&x);
+    }
+}
+
+// Long rows, some with a NaN.
+static void run_rows(const struct reducer *r, int dtype)
+{
+    static const struct shape_case c = {2, {40, 1300}, 1, {1}, false, LAYOUT_CONTIGUOUS};
+    struct host x = host_new(dtype, 2, c.dims);
+    host_fill(&x, &structured_random, r->low, r->high);
+    for (int64_t k = 0; k < x.n; k++)
+        if (random_below(&structured_random, 2000) == 0) x.v[k] = NAN;
+    run(r, &x, &c, "rows with NaN");
+    host_free(&x);
+}
+
 static void run_empty(const struct reducer *r, int dtype)
 {
     static const struct shape_case empties[] = {{1, {0}, 0, {0}, false, LAYOUT_CONTIGUOUS},
@@ -198,6 +228,7 @@ static void reduce(const struct reducer *r)
     for (int dtype = 0; dtype < DTYPES; dtype++) {
         run_shapes(r, dtype);
         if (is_float(dtype)) run_special(r, dtype);
+        if (is_float(dtype) && is_extremum(r)) run_columns(r, dtype), run_rows(r, dtype);
         if (dtype == KILN_F32 || dtype == KILN_I16) run_empty(r, dtype);
     }
     run_errors(r);

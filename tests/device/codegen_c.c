@@ -160,7 +160,8 @@ static void row_text(void **state)
     expect_text(max, COUNT_OF(max));
     parse("rargmax(a)", KERNEL_ROW, 1, CLASS_I64);
     assert_int_equal(kernel_analyze(&arena, &k), KILN_OK);
-    static const char *const place[] = {"cpu_fold_argmax_f32", "b->acc[0].index = first + i", "*(int64_t *)b->out"};
+    static const char *const place[] = {"cpu_fold_argmax_f32", "b->acc[0].index = first + at + place",
+                                        "*(int64_t *)b->out"};
     expect_text(place, COUNT_OF(place));
     analyze("m = rmax(a); e = exp(a - m); e / rsum(e)", KERNEL_ROW, 1);
     static const char *const softmax[] = {

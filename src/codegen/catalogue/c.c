@@ -236,20 +236,39 @@ static void row_fold(struct writer *w, int r, const char *indent)
     str_add(w->out, ";\n");
 }
 
-// Whether an element is the block's winner: a NaN if it has one, else the value r<k>.
-static void search_test(struct writer *w, int r, const char *nan)
+// The place of the block's winner, of so many elements at a time that it is soon found: its first NaN if it has one,
+// else the first r<k>.
+static void find_place(struct writer *w, int r)
 {
+    enum scalar_class cls = reduce_arg(w, r)->cls;
     int arg = w->k->dag.nodes[w->plan.reduce_node[r]].arg[0];
-    bool with_nan = is_float(reduce_arg(w, r)->cls);
-    if (with_nan) {
-        str_addf(w->out, "(%s & (", nan);
+    if (is_float(cls))
+        str_addf(w->out, "            if (nan%d) r%d = (%s)__builtin_nan(\"\");\n", r, r, element_type[cls]);
+    str_add(w->out, "            for (int64_t at = 0; at < n; at += 512) {\n"
+                    "                const int32_t part = (int32_t)(n - at < 512 ? n - at : 512);\n"
+                    "                int32_t place = part;\n"
+                    "#pragma omp simd reduction(min : place)\n"
+                    "                for (int32_t k = 0; k < part; k++) {\n"
+                    "                    const int64_t i = at + k;\n");
+    emit_elements(w, "                    ");
+    str_add(w->out, "                    const int32_t here = (");
+    emit_ref(w, arg);
+    str_addf(w->out, " == r%d)", r);
+    if (is_float(cls)) {
+        str_add(w->out, " | (");
         emit_ref(w, arg);
         str_add(w->out, " != ");
         emit_ref(w, arg);
-        str_addf(w->out, ")) | (!%s & (", nan);
+        str_add(w->out, ")");
     }
-    emit_ref(w, arg);
-    str_addf(w->out, with_nan ? " == r%d))" : " == r%d", r);
+    str_addf(w->out,
+             " ? k : part;\n"
+             "                    place = here < place ? here : place;\n"
+             "                }\n"
+             "                if (place == part) continue;\n"
+             "                b->acc[%d].index = first + at + place;\n"
+             "                break;\n            }\n",
+             r);
 }
 
 // After the loop: the block's value joins the accumulator. For argmax and argmin the place is looked for when it
@@ -271,23 +290,8 @@ static void row_finish(struct writer *w, int pass, int r)
     if (is_float(cls)) snprintf(nan, sizeof nan, "nan%d", r);
     str_addf(w->out, "        if (n > 0 && cpu_fold_%s_%s(&b->acc[%d], %s, (%s)r%d)) {\n", reduce_info[code].name,
              member[cls], r, nan, element_type[cls], r);
-    str_add(w->out, "            for (int64_t at = 0, end; at < n; at = end) {\n"
-                    "                int32_t hit = 0;\n"
-                    "                end = at + 64 < n ? at + 64 : n;\n"
-                    "#pragma omp simd reduction(| : hit)\n"
-                    "                for (int64_t i = at; i < end; i++) {\n");
-    emit_elements(w, "                    ");
-    str_add(w->out, "                    hit |= ");
-    search_test(w, r, nan);
-    str_add(w->out, ";\n                }\n                if (!hit) continue;\n"
-                    "                for (int64_t i = at; i < end; i++) {\n");
-    emit_elements(w, "                    ");
-    str_add(w->out, "                    if (!(");
-    search_test(w, r, nan);
-    str_addf(w->out,
-             ")) continue;\n                    b->acc[%d].index = first + i;\n"
-             "                    break;\n                }\n                break;\n            }\n        }\n",
-             r);
+    find_place(w, r);
+    str_add(w->out, "        }\n");
 }
 
 static void row_pass(struct writer *w, int pass)
@@ -476,6 +480,15 @@ static void col_pairs(struct writer *w, int pass)
     str_add(w->out, "            }\n        }\n");
 }
 
+// Whether a pass is argmax or argmin of an input of f32 and nothing else: kernels/places.h.
+static bool finds_places_of_input(const struct writer *w, int pass)
+{
+    if (pass > 0 || w->k->n_in != 1 || w->plan.n_reduce != 1 || !reduce_info[reduce_code(w, 0)].finds_place)
+        return false;
+    const struct scalar_node *arg = reduce_arg(w, 0);
+    return arg->kind == SCALAR_INPUT && arg->cls == CLASS_F32;
+}
+
 static void col_body(struct writer *w, int pass)
 {
     bool last = pass == w->k->n_stages;
@@ -495,6 +508,9 @@ static void col_body(struct writer *w, int pass)
                 v++;
     str_add(w->out, "        int64_t j = 0;\n");
     if (only_folds(w, pass) && w->plan.cost <= WORTH_PAIRS) col_pairs(w, pass);
+    if (finds_places_of_input(w, pass))
+        str_addf(w->out, "        j = cpu_places_f32(b, %s);\n",
+                 reduce_info[reduce_code(w, 0)].best < 0 ? "true" : "false");
     str_add(w->out, "        for (; j < n; j++) {\n");
     declare_inputs(w, "            ");
     declare_keeps(w, pass, "            ");
