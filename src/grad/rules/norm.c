@@ -70,17 +70,23 @@ static kiln_tensor *normalised(kiln_tensor *x, int64_t n_axes, double eps)
     return kiln_mul(d, kiln_rsqrt(kiln_add(kiln_mean(kiln_mul(d, d), &rows), kiln_scalar(eps))));
 }
 
+// In eager mode before there is x's gradient, which has the size of both tensors that this takes.
+static kiln_tensor *layer_norm_weight(kiln_tensor *x, kiln_tensor *dy, int64_t n_axes, double eps)
+{
+    kiln_tensor *n = normalised(x, n_axes, eps), *product = kiln_mul(dy, n);
+    kiln_free(&n);
+    return product;
+}
+
 RULE(layer_norm)
 {
     int64_t n_axes = kiln_rule_int("n_axes");
     double eps = kiln_rule_float("eps");
     kiln_tensor *w = kiln_rule_n_in() > 1 ? in[1] : NULL;
-    if (kiln_rule_n_in() > 1 && kiln_rule_wants(1)) {
-        kiln_tensor *n = normalised(in[0], n_axes, eps);
-        din[1] = kiln_mul(dout[0], n);
-        kiln_free(&n); // before there is x's gradient, which has its size
-    }
+    bool of_weight = kiln_rule_n_in() > 1 && kiln_rule_wants(1), eager = !in[0]->builder;
+    if (of_weight && eager) din[1] = layer_norm_weight(in[0], dout[0], n_axes, eps);
     if (kiln_rule_wants(0)) din[0] = kiln_layer_norm_backward(in[0], weight_or_one(w), dout[0], n_axes, eps);
+    if (of_weight && !eager) din[1] = layer_norm_weight(in[0], dout[0], n_axes, eps);
     if (kiln_rule_n_in() > 2 && kiln_rule_wants(2)) din[2] = dout[0];
     return kiln_error();
 }
