@@ -251,7 +251,7 @@ static void find_place(struct writer *w, int r)
                     "                for (int32_t k = 0; k < part; k++) {\n"
                     "                    const int64_t i = at + k;\n");
     emit_elements(w, "                    ");
-    str_add(w->out, "                    const int32_t here = (");
+    str_add(w->out, "                    const bool hit = (");
     emit_ref(w, arg);
     str_addf(w->out, " == r%d)", r);
     if (is_float(cls)) {
@@ -262,7 +262,8 @@ static void find_place(struct writer *w, int r)
         str_add(w->out, ")");
     }
     str_addf(w->out,
-             " ? k : part;\n"
+             ";\n"
+             "                    const int32_t here = hit ? k : part;\n"
              "                    place = here < place ? here : place;\n"
              "                }\n"
              "                if (place == part) continue;\n"
