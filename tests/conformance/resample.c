@@ -31,30 +31,55 @@ static long double factor(const struct axis *a, int64_t i, int64_t k)
     return sum;
 }
 
+// x [lead, from, behind] as [lead, to, behind], and the sizes of the terms of each element.
+static void along(const struct axis *a, bool adjoint, int64_t lead, int64_t behind, const long double *x,
+                  const long double *size, long double *y, long double *y_size)
+{
+    int64_t from = adjoint ? a->out : a->in, to = adjoint ? a->in : a->out;
+    for (int64_t n = 0; n < lead * to * behind; n++) {
+        int64_t row = n / (to * behind), i = n / behind % to, c = n % behind;
+        y[n] = y_size[n] = 0;
+        for (int64_t k = 0; k < from; k++) {
+            long double f = adjoint ? factor(a, k, i) : factor(a, i, k);
+            int64_t at = (row * from + k) * behind + c;
+            y[n] += f * x[at];
+            y_size[n] += f != 0 ? (1 + fabsl(f)) * size[at] : 0;
+        }
+    }
+}
+
+// n values, each within eps of the sizes of its terms, and a place more.
+static void compare_values(kiln_tensor *t, int dtype, int64_t n, const long double *want, const long double *size,
+                           long double eps, long double place, const char *what)
+{
+    struct host got = host_read(t);
+    for (int64_t i = 0; !suite.is_null && i < n; i++) {
+        long double half = fraction_bits(dtype) < 24 ? scalbnl(fabsl(want[i]), -fraction_bits(dtype)) : 0;
+        record.values++;
+        if (!(fabsl(got.v[i] - want[i]) <= half + eps * size[i] + place))
+            record_mistake("%s: element %lld is %.10Lg, expected %.10Lg", what, (long long)i, got.v[i], want[i]);
+    }
+    host_free(&got);
+}
+
+static long double unit_of(int dtype)
+{
+    return scalbnl(1, dtype == KILN_F64 ? -52 : -23);
+}
+
 // x [lead, from, behind].
 static void compare(kiln_tensor *t, const struct host *x, const struct axis *a, bool adjoint, const char *what)
 {
-    int64_t from = x->dims[1], to = adjoint ? a->in : a->out, behind = x->dims[2];
+    int64_t lead = x->dims[0], to = adjoint ? a->in : a->out, behind = x->dims[2], n = lead * to * behind;
     record.cases++;
-    if (!no_error(what) || !same_type(t, x->dtype, 3, (int64_t[]){x->dims[0], to, behind}, what)) return;
-    struct host got = host_read(t);
-    long double eps = scalbnl(1, x->dtype == KILN_F64 ? -52 : -23);
-    for (int64_t n = 0; !suite.is_null && n < got.n; n++) {
-        int64_t row = n / (to * behind), i = n / behind % to, c = n % behind;
-        long double want = 0, size = 0;
-        for (int64_t k = 0; k < from; k++) {
-            long double f = adjoint ? factor(a, k, i) : factor(a, i, k), v = x->v[(row * from + k) * behind + c];
-            want += f * v;
-            size += f != 0 ? (1 + fabsl(f)) * fabsl(v) : 0; // a difference of two, too
-        }
-        long double half = fraction_bits(x->dtype) < 24 ? scalbnl(fabsl(want), -fraction_bits(x->dtype)) : 0;
-        record.values++;
-        // Places are numbers in f64, of which those far along the axis have fewer digits behind the point.
-        long double place = scalbnl((long double)(a->in + a->out), -50);
-        if (fabsl(got.v[n] - want) > half + 2 * eps * size + place * (adjoint ? 8 : 1))
-            record_mistake("%s: element %lld is %.10Lg, expected %.10Lg", what, (long long)n, got.v[n], want);
-    }
-    host_free(&got);
+    if (!no_error(what) || !same_type(t, x->dtype, 3, (int64_t[]){lead, to, behind}, what)) return;
+    long double *size = malloc((size_t)(x->n + 2 * n + 1) * sizeof *size), *want = size + x->n, *want_size = want + n;
+    for (int64_t i = 0; i < x->n; i++) size[i] = fabsl(x->v[i]);
+    along(a, adjoint, lead, behind, x->v, size, want, want_size);
+    // Places are numbers in f64, of which those far along the axis have fewer digits behind the point.
+    long double place = scalbnl((long double)(a->in + a->out), -50) * (adjoint ? 8 : 1);
+    compare_values(t, x->dtype, n, want, want_size, 2 * unit_of(x->dtype), place, what);
+    free(size);
 }
 
 static void run(const char *op, int dtype, const int64_t dims[3], const struct axis *a, enum host_layout layout,
@@ -138,23 +163,6 @@ void conform_resample(const char *op)
 
 // --- two axes
 
-// x [lead, from, behind] as [lead, to, behind], and the sizes of the terms of each element.
-static void along(const struct axis *a, bool adjoint, int64_t lead, int64_t behind, const long double *x,
-                  const long double *size, long double *y, long double *y_size)
-{
-    int64_t from = adjoint ? a->out : a->in, to = adjoint ? a->in : a->out;
-    for (int64_t n = 0; n < lead * to * behind; n++) {
-        int64_t row = n / (to * behind), i = n / behind % to, c = n % behind;
-        y[n] = y_size[n] = 0;
-        for (int64_t k = 0; k < from; k++) {
-            long double f = adjoint ? factor(a, k, i) : factor(a, i, k);
-            int64_t at = (row * from + k) * behind + c;
-            y[n] += f * x[at];
-            y_size[n] += f != 0 ? (1 + fabsl(f)) * size[at] : 0;
-        }
-    }
-}
-
 // x [lead, height, width].
 static void compare_planes(kiln_tensor *t, const struct host *x, const struct axis axes[2], bool adjoint,
                            const char *what)
@@ -163,23 +171,14 @@ static void compare_planes(kiln_tensor *t, const struct host *x, const struct ax
     for (int i = 0; i < 2; i++) to[i] = adjoint ? axes[i].in : axes[i].out;
     record.cases++;
     if (!no_error(what) || !same_type(t, x->dtype, 3, (int64_t[]){lead, to[0], to[1]}, what)) return;
-    int64_t n = lead * to[0] * to[1];
-    struct host got = host_read(t);
-    long double *memory = malloc((size_t)(x->n + 2 * lead * to[0] * width + 2 * n) * sizeof *memory);
-    long double *size = memory, *mid = size + x->n, *mid_size = mid + lead * to[0] * width;
-    long double *want = mid_size + lead * to[0] * width, *want_size = want + n;
+    int64_t n = lead * to[0] * to[1], n_mid = lead * to[0] * width;
+    long double *size = malloc((size_t)(x->n + 2 * n_mid + 2 * n) * sizeof *size), *mid = size + x->n;
+    long double *mid_size = mid + n_mid, *want = mid_size + n_mid, *want_size = want + n;
     for (int64_t i = 0; i < x->n; i++) size[i] = fabsl(x->v[i]);
     along(&axes[0], adjoint, lead, width, x->v, size, mid, mid_size);
     along(&axes[1], adjoint, lead * to[0], 1, mid, mid_size, want, want_size);
-    long double eps = scalbnl(1, x->dtype == KILN_F64 ? -52 : -23);
-    for (int64_t i = 0; !suite.is_null && i < n; i++) {
-        long double half = fraction_bits(x->dtype) < 24 ? scalbnl(fabsl(want[i]), -fraction_bits(x->dtype)) : 0;
-        record.values++;
-        if (!(fabsl(got.v[i] - want[i]) <= half + 3 * eps * want_size[i] + scalbnl(1, -40)))
-            record_mistake("%s: element %lld is %.10Lg, expected %.10Lg", what, (long long)i, got.v[i], want[i]);
-    }
-    free(memory);
-    host_free(&got);
+    compare_values(t, x->dtype, n, want, want_size, 3 * unit_of(x->dtype), scalbnl(1, -40), what);
+    free(size);
 }
 
 static void run_planes(const char *op, int dtype, int64_t lead, const int64_t in[2], const int64_t out[2],

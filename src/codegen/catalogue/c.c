@@ -484,7 +484,8 @@ static void col_pairs(struct writer *w, int pass)
 // Whether a pass is argmax or argmin of an input of f32 and nothing else: kernels/places.h.
 static bool finds_places_of_input(const struct writer *w, int pass)
 {
-    if (pass > 0 || w->k->n_in != 1 || w->plan.n_reduce != 1 || !reduce_info[reduce_code(w, 0)].finds_place)
+    if (pass > 0 || w->k->n_in != 1 || w->plan.n_keep || w->plan.n_reduce != 1 ||
+        !reduce_info[reduce_code(w, 0)].finds_place)
         return false;
     const struct scalar_node *arg = reduce_arg(w, 0);
     return arg->kind == SCALAR_INPUT && arg->cls == CLASS_F32;
