@@ -159,31 +159,35 @@ static void rows_of_tile(struct emitter *e, LLVMValueRef from, LLVMValueRef to, 
     loop_end(e, &l);
 }
 
-// For each vector of points along the lanes, rows of points one after the other: those that are transposed, and others.
-static void tile_rows(struct emitter *e, LLVMValueRef transposed, LLVMValueRef rows)
+// For each vector of points along the lanes, rows of points one after the other.
+static void tile_rows(struct emitter *e)
 {
     LLVMValueRef saved[MAX_WALKERS];
     walkers_save(e, e->tile_dim, saved);
-    if (transposed) rows_of_tile(e, emit_int(e, 0), transposed, true);
-    rows_of_tile(e, transposed ? transposed : emit_int(e, 0), rows, false);
+    rows_of_tile(e, emit_int(e, 0), e->tile_rows, false);
     walkers_restore(e, e->tile_dim, saved);
 }
 
-// Whole squares of rows are transposed; what is left of a tile, and lanes that are missing, are gathered.
+// Squares of rows are transposed, and computed while they are in the registers or near; what is left of a tile, and
+// lanes that are missing, are gathered.
 static void tile_body(struct emitter *e, int unused)
 {
     (void)unused;
     if (e->mask) {
-        tile_rows(e, NULL, e->tile_rows);
+        tile_rows(e);
         return;
     }
     struct loop l;
+    LLVMValueRef saved[MAX_WALKERS];
     LLVMValueRef width = emit_int(e, e->width), squares = LLVMBuildSDiv(e->b, e->tile_rows, width, "");
     squares = LLVMBuildMul(e->b, squares, width, "");
+    walkers_save(e, e->tile_dim, saved);
     loop_begin_by(e, &l, emit_int(e, 0), squares, width);
-    emit_tiles(e, l.index);
+    emit_squares(e);
+    rows_of_tile(e, emit_int(e, 0), width, true);
     loop_end(e, &l);
-    tile_rows(e, squares, e->tile_rows);
+    rows_of_tile(e, squares, e->tile_rows, false);
+    walkers_restore(e, e->tile_dim, saved);
 }
 
 // Rows that lie across the lanes are transposed once for all rows of the tile.
@@ -192,7 +196,7 @@ static void across_body(struct emitter *e, int unused)
     (void)unused;
     emit_across(e);
     if (e->tile_dim >= 0)
-        tile_rows(e, NULL, e->tile_rows);
+        tile_rows(e);
     else
         over_points_body(e, 0);
 }

@@ -52,9 +52,9 @@ struct emitter {
     int split_dim;             // -1: none
     bool over_row;
     int tile_dim;                     // -1: none
-    LLVMValueRef tile_row;            // NULL: not in a tile; else the row of the tile that is computed
+    LLVMValueRef tile_row;            // NULL: not in a square; else the row of it that is computed
     LLVMValueRef tile_rows;           // of the step
-    LLVMValueRef tiles[FUSED_MAX_IN]; // transposed inputs: LLVM_TILE_ROWS rows of `width` elements
+    LLVMValueRef tiles[FUSED_MAX_IN]; // transposed inputs: `width` rows of as many elements
     int width;                        // of the vectors being emitted
     LLVMValueRef lane, mask; // index along lanes_dim of lane 0 in the current block; lanes that exist, NULL: all
     int present;             // where there is a mask and it is known how many exist: so many; else 0
@@ -108,8 +108,8 @@ LLVMValueRef emit_spelling(struct emitter *e, const char *text, const LLVMValueR
 
 // --- memory.c: loads and stores of the accesses ---
 LLVMValueRef emit_access_load(struct emitter *e, int node);
-// The inputs that lie across the lanes, transposed into e->tiles: `width` rows of the tile from `first` on.
-void emit_tiles(struct emitter *e, LLVMValueRef first);
+// The inputs that lie across the lanes, transposed into e->tiles: the next `width` rows of the tile.
+void emit_squares(struct emitter *e);
 void emit_across(struct emitter *e); // ... those whose rows do
 void emit_access_store(struct emitter *e, int output);
 void emit_lines_done(struct emitter *e);                                                // before a function ends

@@ -228,14 +228,14 @@ static void transpose(struct emitter *e, LLVMValueRef *v, int w)
 
 static LLVMValueRef tile_at(struct emitter *e, int input, LLVMValueRef row, LLVMTypeRef vector)
 {
-    LLVMTypeRef tile = LLVMArrayType(vector, e->plan->choices[LLVM_TILE_ROWS]);
+    LLVMTypeRef tile = LLVMArrayType(vector, e->plan->choices[LLVM_WIDTH]);
     if (!e->tiles[input]) e->tiles[input] = emit_slot(e, tile);
     LLVMValueRef at[2] = {emit_int(e, 0), row};
     return LLVMBuildGEP2(e->b, tile, e->tiles[input], at, 2, "");
 }
 
-// `width` rows of the tile, from `first` on: so many vectors of an element of each lane.
-static void emit_square(struct emitter *e, int input, LLVMValueRef first)
+// The next `width` rows of the tile: so many vectors of an element of each lane.
+static void emit_square(struct emitter *e, int input)
 {
     int w = e->width;
     const struct walker *walker = walker_find(e, WALK_ACCESS, input);
@@ -243,23 +243,19 @@ static void emit_square(struct emitter *e, int input, LLVMValueRef first)
     LLVMTypeRef vector = emit_vector(stored_type(e, e->k->in[input].dtype), w);
     LLVMValueRef v[64], step = walker->step[e->lanes_dim];
     LLVMValueRef at = emit_at(e, emit_load(e, e->bytes, walker->slot), LLVMBuildMul(e->b, e->lane, step, ""));
-    at = emit_at(e, at, LLVMBuildMul(e->b, first, emit_int(e, (int)size_B), ""));
     for (int lane = 0; lane < w; lane++) {
         v[lane] = LLVMBuildLoad2(e->b, vector, emit_typed(e, at, vector), "");
         LLVMSetAlignment(v[lane], size_B);
         at = emit_at(e, at, step);
     }
     transpose(e, v, w);
-    for (int row = 0; row < w; row++) {
-        LLVMValueRef at_row = LLVMBuildAdd(e->b, first, emit_int(e, row), "");
-        LLVMBuildStore(e->b, v[row], tile_at(e, input, at_row, vector));
-    }
+    for (int row = 0; row < w; row++) LLVMBuildStore(e->b, v[row], tile_at(e, input, emit_int(e, row), vector));
 }
 
-void emit_tiles(struct emitter *e, LLVMValueRef first)
+void emit_squares(struct emitter *e)
 {
     for (int i = 0; i < e->k->n_in; i++)
-        if (in_tile(e, i)) emit_square(e, i, first);
+        if (in_tile(e, i)) emit_square(e, i);
 }
 
 // --- rows across the lanes ---

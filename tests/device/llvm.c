@@ -182,6 +182,27 @@ static void layouts_of_points(void **state)
     }
 }
 
+// Inputs that lie across the lanes, of sizes about those of squares and of tiles, few and many points.
+static void squares_are_transposed(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{1, 40},    {15, 17},   {16, 16},   {17, 131},   {127, 63},
+                                       {129, 513}, {511, 515}, {513, 130}, {513, 2051}, {2051, 514}};
+    static const uint8_t dtypes[] = {KILN_F32, KILN_F16, KILN_F64, KILN_U8};
+    for (size_t i = 0; i < COUNT_OF(sizes); i++)
+        for (size_t t = 0; t < COUNT_OF(dtypes); t++) {
+            int64_t rows = sizes[i][0], lanes = sizes[i][1];
+            struct fused_case c;
+            case_begin(&c, 2, 0, SIZES(rows, lanes));
+            int x =
+                case_expr(&c, "f32(x)", class_of_dtype(dtypes[t]), case_in(&c, dtypes[t], STRIDES(1, rows)), -1, -1);
+            int y = case_in(&c, KILN_F32, STRIDES(1, rows + 3)), z = case_in(&c, KILN_F32, STRIDES(lanes, 1));
+            case_out(&c, case_expr(&c, "x * y", CLASS_F32, x, y, -1), KILN_F32, STRIDES(lanes, 1));
+            case_out(&c, case_expr(&c, "x - y", CLASS_F32, x, z, -1), KILN_F32, STRIDES(lanes, 1));
+            check_case(&c, 0);
+        }
+}
+
 static void a_kernel_of_one_point(void **state)
 {
     (void)state;
@@ -835,6 +856,7 @@ int main(int argc, char **argv)
         T(large_results_pass_the_caches),
         T(every_dtype_in_and_out),
         T(layouts_of_points),
+        T(squares_are_transposed),
         T(a_kernel_of_one_point),
         T(scalars_sizes_and_places),
         T(computed_places),

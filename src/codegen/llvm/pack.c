@@ -12,7 +12,8 @@ enum {
     BLOCK_POINTS = 4096,  // points of a block along the lanes, where the row is one element
     LINE_POINTS = 64,     // the least of a block whose points make the trips of a loop in registers
     TRIPS_POINTS = 1024,  // elements of a unit that makes them in memory
-    TILE_POINTS = 512,    // ... where each point has a row, or those across the lanes are transposed
+    ROW_POINTS = 512,     // ... where each point has a row
+    TILE_POINTS = 65536,  // of a tile whose rows are transposed
     ACROSS_POINTS = 128,  // ... that lies across the lanes
     CHUNK_POINTS = 65536, // elements of a chunk, all points of its step together
     ENOUGH_STEPS = 256,   // steps that need no cutting of rows
@@ -74,7 +75,8 @@ static struct division divide(const struct codegen_plan *p, const struct fused_k
     if (p->form == LLVM_OVER_POINTS && p->choices[LLVM_LANES_DIM] != LLVM_NO_DIM) {
         bool cuts = p->choices[LLVM_SPLIT_DIM] != LLVM_NO_DIM;
         int64_t lanes = k->sizes[p->choices[LLVM_LANES_DIM]], most = BLOCK_POINTS;
-        if ((row > 1 && !cuts) || p->choices[LLVM_TILE_DIM] != LLVM_NO_DIM) most = TILE_POINTS;
+        if (row > 1 && !cuts) most = ROW_POINTS;
+        if (p->choices[LLVM_TILE_DIM] != LLVM_NO_DIM) most = TILE_POINTS / p->choices[LLVM_TILE_ROWS];
         // Where rows are long and points few, narrower blocks give each thread some; rows that may be cut do that
         // better, for memory is read in longer pieces.
         while (row > 1 && !cuts && most > 64 && points / most < 64) most /= 2;

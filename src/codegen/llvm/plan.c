@@ -91,16 +91,12 @@ static uint32_t tile_dim_of(const struct fused_kernel *k, int lanes)
     return LLVM_NO_DIM;
 }
 
-// Rows that share what lies across; of what is transposed, rows of which all inputs together fit the first cache, and
-// the stack of any thread.
+// Rows that share what lies across. Of what is transposed, where there is much of it, such long pieces of memory that
+// the processor reads ahead of them.
 static uint32_t tile_rows(const struct fused_kernel *k, const uint32_t *c)
 {
-    enum { ACROSS = 64, MOST = 128, LEAST = 16, LINE_B = 64, MOST_B = 32 << 10 };
-    uint32_t line_B = 0, rows = MOST;
-    if (c[LLVM_ACROSS]) return ACROSS;
-    for (int i = 0; i < k->n_in; i++) line_B += k->in[i].strides[c[LLVM_TILE_DIM]] == 1 ? LINE_B : 0;
-    while (rows > LEAST && rows * line_B > MOST_B) rows /= 2;
-    return rows;
+    enum { ACROSS = 64, FEW = 128, MANY = 512, MANY_POINTS = 1 << 20 };
+    return c[LLVM_ACROSS] ? ACROSS : fused_points(k) < MANY_POINTS ? FEW : MANY;
 }
 
 // --- short rows that lie across the lanes ---
