@@ -294,6 +294,20 @@ static bool find_folds(const struct fused_kernel *k, int *fold)
     return n == 3;
 }
 
+// Whether `node` is e / sum, or e * (1 / sum).
+static bool is_share(const struct scalar_dag *d, int node, int e, int sum)
+{
+    const struct scalar_node *n = d->nodes + node;
+    if (is_prim(d, node, PRIM_div)) return n->arg[0] == e && n->arg[1] == sum;
+    for (int side = 0; is_prim(d, node, PRIM_mul) && side < 2; side++) {
+        const struct scalar_node *r = d->nodes + n->arg[1 - side];
+        if (n->arg[side] != e || !is_prim(d, n->arg[1 - side], PRIM_div) || r->arg[1] != sum) continue;
+        const struct scalar_node *one = d->nodes + r->arg[0];
+        if (one->kind == SCALAR_CONST && one->value.f32 == 1) return true;
+    }
+    return false;
+}
+
 static kiln_status find_softmax(struct attention_maker *m)
 {
     struct fused_attention *t = &m->k->attention;
@@ -306,7 +320,7 @@ static kiln_status find_softmax(struct attention_maker *m)
     if (!is_prim(&m->k->dag, times, PRIM_mul) || nodes[x].cls != CLASS_F32) return KILN_OK;
     for (int side = 0; side < 2; side++) {
         int y = nodes[times].arg[side], v = nodes[times].arg[1 - side];
-        if (!is_prim(&m->k->dag, y, PRIM_div) || nodes[y].arg[0] != e || nodes[y].arg[1] != fold[1]) continue;
+        if (!is_share(&m->k->dag, y, e, fold[1])) continue;
         TRY(find_exp(m, e, x, &yes));
         t->x = (uint16_t)x, t->peak = (uint16_t)fold[0], t->e = (uint16_t)e, t->v = (uint16_t)v;
         t->out = (uint16_t)fold[2];
