@@ -5,14 +5,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum mask { NO_MASK, SEEN, ADDED };
+enum mask { NO_MASK, ADDED, SEEN, STAIRS, STAIRS_BEFORE_INFINITY, A_KEY_LESS, A_KEY_MORE, NO_FIRST_STEPS };
 
 struct attention_case {
     int64_t b, l, s, d, e;
     bool causal;
     enum mask mask;
     double scale;
-    bool shared; // one k and v for all of the batch
+    bool shared;   // one k and v for all of the batch
+    int64_t first; // of stairs: the last key that query 0 sees
 };
 
 static const struct attention_case attention_cases[] = {
@@ -36,6 +37,18 @@ static const struct attention_case attention_cases[] = {
     // Columns of a tile, and more
     {1, 65, 33, 64, 128, false, NO_MASK, 0, false},
     {2, 63, 66, 70, 131, true, SEEN, 0, false},
+    // Masks that let each query see a key more
+    {2, 5, 5, 3, 4, false, STAIRS, 0, false, 0},
+    {2, 7, 5, 3, 4, false, STAIRS, 0, false, -3},
+    {1, 300, 700, 5, 3, false, STAIRS, 0, false, 0},
+    {2, 261, 517, 4, 6, false, STAIRS, 0, true, 256},
+    {1, 70, 600, 4, 6, false, STAIRS, 0, true, 590},
+    {1, 200, 300, 5, 3, false, STAIRS, 0, false, -7},
+    {1, 200, 300, 5, 3, true, STAIRS, 0, false, 60},
+    {1, 300, 300, 5, 3, false, A_KEY_LESS, 0, false, 0},
+    {1, 300, 300, 5, 3, false, A_KEY_MORE, 0, false, 40},
+    {1, 100, 500, 5, 3, false, NO_FIRST_STEPS, 0, false, 300},
+    {1, 300, 300, 5, 3, false, STAIRS_BEFORE_INFINITY, 0, false, 20},
 };
 enum { ATTENTION_CASES = sizeof attention_cases / sizeof attention_cases[0] };
 
@@ -46,6 +59,18 @@ struct attention_data {
     kiln_flash_attention_opts o;
 };
 
+static bool is_seen(const struct attention_case *c, int64_t query, int64_t key)
+{
+    int64_t i = query * c->s + key, last = query + c->first;
+    switch (c->mask) {
+    case SEEN: return key == 0 || i * 7 % 5 < 3;
+    case A_KEY_LESS: return key <= last && !(query == c->l / 2 && key == last - 1);
+    case A_KEY_MORE: return key <= last || (query == c->l / 2 && key == last + 5);
+    case NO_FIRST_STEPS: return key <= (query < 10 ? 100 : last);
+    default: return key <= last;
+    }
+}
+
 static void attention_begin(struct attention_data *a, const struct attention_case *c, int dtype,
                             enum host_layout layout)
 {
@@ -54,12 +79,16 @@ static void attention_begin(struct attention_data *a, const struct attention_cas
     a->tq = random_tensor(&a->q, dtype, 3, (const int64_t[]){c->b, c->l, c->d}, layout, -2, 2);
     a->tk = random_tensor(&a->k, dtype, 3, (const int64_t[]){kept, c->s, c->d}, layout, -2, 2);
     a->tv = random_tensor(&a->v, dtype, 3, (const int64_t[]){kept, c->s, c->e}, layout, -2, 2);
+    if (c->mask == STAIRS_BEFORE_INFINITY) {
+        a->v.v[c->s / 2 * c->e] = INFINITY;
+        a->tv = host_tensor(suite.dev, &a->v, layout);
+    }
     a->tdy = random_tensor(&a->dy, dtype, 3, (const int64_t[]){c->b, c->l, c->e}, layout, -1, 1);
     const int64_t of_mask[] = {c->l, c->s};
     if (c->mask == ADDED) a->tmask = random_tensor(&a->mask, dtype, 2, of_mask, layout, -1, 1);
-    if (c->mask == SEEN) {
+    if (c->mask >= SEEN) {
         a->mask = host_new(KILN_BOOL, 2, of_mask);
-        for (int64_t i = 0; i < a->mask.n; i++) a->mask.v[i] = i % c->s == 0 || i * 7 % 5 < 3;
+        for (int64_t i = 0; i < a->mask.n; i++) a->mask.v[i] = is_seen(c, i / c->s, i % c->s);
         a->tmask = host_tensor(suite.dev, &a->mask, layout);
     }
     a->o = (kiln_flash_attention_opts){.size = sizeof a->o, .mask = a->tmask, .scale = c->scale, .causal = c->causal};
@@ -99,12 +128,12 @@ static void weigh(const struct attention_data *a, int64_t b, int64_t i, long dou
     for (int64_t j = 0; j < c->s; j++) {
         p[j] = dot(row_of(&a->q, b, i), row_of(&a->k, b, j), c->d, false) * scale_of(c);
         if (c->mask == ADDED) p[j] += a->mask.v[i * c->s + j];
-        bool seen = (c->mask != SEEN || a->mask.v[i * c->s + j] != 0) && (!c->causal || j <= i + c->s - c->l);
+        bool seen = (c->mask < SEEN || a->mask.v[i * c->s + j] != 0) && (!c->causal || j <= i + c->s - c->l);
         if (!seen) p[j] = -INFINITY;
         most = p[j] > most ? p[j] : most;
     }
-    for (int64_t j = 0; j < c->s; j++) sum += p[j] = expl(p[j] - most);
-    for (int64_t j = 0; j < c->s; j++) p[j] /= sum;
+    for (int64_t j = 0; j < c->s; j++) sum += p[j] = most > -INFINITY ? expl(p[j] - most) : 0;
+    for (int64_t j = 0; j < c->s; j++) p[j] /= sum; // NaN where no key is seen
     stats[0] = most / logl(2);
     stats[1] = sum;
 }
@@ -199,6 +228,7 @@ static void forward(const char *op, const struct attention_case *c, int dtype, e
 
 static void backward(const char *op, const struct attention_case *c, int dtype, enum host_layout layout)
 {
+    if (c->first < 0 || c->mask == STAIRS_BEFORE_INFINITY) return; // where most is no number
     kiln_scope *scope = kiln_scope_begin();
     struct attention_data a;
     kiln_tensor *y = NULL, *stats = NULL, *t[3] = {NULL};

@@ -55,6 +55,25 @@ int64_t CPU_FN(attention_seen)(const struct attention_work *a, int64_t query, in
     return a->causal ? query + a->keys - a->queries + 1 - key : INT32_MAX;
 }
 
+static uint32_t any_infinite_f32(const float *x, int64_t n)
+{
+    uint32_t any = 0;
+#pragma omp simd reduction(| : any)
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        any |= (bits & 0x7f800000) == 0x7f800000; // or NaN
+    }
+    return any;
+}
+
+static uint32_t any_infinite_f64(const double *x, int64_t n)
+{
+    uint32_t any = 0;
+    for (int64_t i = 0; i < n; i++) any |= !(fabs(x[i]) <= DBL_MAX);
+    return any;
+}
+
 static bool all_finite(const struct attention_work *a, const struct gemm_matrix *m, int64_t rows)
 {
     enum { PIECE = 256 };
@@ -63,15 +82,17 @@ static bool all_finite(const struct attention_work *a, const struct gemm_matrix 
         double f64[PIECE];
     } x;
     int64_t size_B = cpu_dtype_size_B[m->dtype];
-    int bad = 0;
-    for (int64_t r = 0; r < rows && !bad; r++)
+    uint32_t any = 0;
+    for (int64_t r = 0; r < rows && !any; r++)
         for (int64_t c = 0; c < a->value_width; c += PIECE) {
             int64_t n = least(a->value_width - c, PIECE);
-            CPU_FN(cpu_load)(m->dtype, a->cls, &x, m->at + (r * m->row + c * m->col) * size_B, n, m->col);
-            for (int64_t i = 0; i < n && a->cls == CLASS_F32; i++) bad |= !(fabsf(x.f32[i]) <= FLT_MAX);
-            for (int64_t i = 0; i < n && a->cls == CLASS_F64; i++) bad |= !(fabs(x.f64[i]) <= DBL_MAX);
+            const char *at = m->at + (r * m->row + c * m->col) * size_B;
+            bool as_is = a->cls == CLASS_F32 && m->dtype == KILN_F32 && m->col == 1;
+            if (!as_is) CPU_FN(cpu_load)(m->dtype, a->cls, &x, at, n, m->col);
+            any |= a->cls == CLASS_F64 ? any_infinite_f64(x.f64, n)
+                                       : any_infinite_f32(as_is ? (const float *)(const void *)at : x.f32, n);
         }
-    return !bad;
+    return !any;
 }
 
 int64_t CPU_FN(attention_reach)(const struct attention_work *a, int64_t batch, int64_t row, int64_t rows, int64_t key,
@@ -87,6 +108,39 @@ int64_t CPU_FN(attention_reach)(const struct attention_work *a, int64_t batch, i
     if (reach == keys) return keys;
     struct gemm_matrix values = CPU_FN(attention_matrix)(a, V, batch, key + reach);
     return all_finite(a, &values, keys - reach) ? reach : keys;
+}
+
+// Truths at the start of a row, where none follow; else -1.
+static int64_t leading_truths(const char *row, int64_t n)
+{
+    const char *hidden = memchr(row, 0, (size_t)n);
+    int64_t first = hidden ? hidden - row : n;
+    return attention_last_truth(row, n, first) > first ? -1 : first;
+}
+
+bool CPU_FN(attention_stairs)(const struct attention_work *a, int64_t batch, int64_t row, int64_t rows, int64_t key,
+                              int64_t reach, int64_t *seen)
+{
+    enum { V = 2, MASK = 3 };
+    struct gemm_matrix mask = CPU_FN(attention_matrix)(a, MASK, batch, row);
+    if (mask.dtype != KILN_BOOL || mask.col != 1) return false;
+    int64_t lowest = reach, first = 0; // keys that row 0 sees
+    bool begun = false;
+    for (int64_t r = 0; r < (mask.row ? rows : 1); r++) {
+        int64_t n = leading_truths(mask.at + key + r * mask.row, reach);
+        if (n > 0 && !begun) {
+            if (r > 0 && n != 1) return false;
+            first = n - r;
+            begun = true;
+        }
+        if (n != (begun ? least(first + r, reach) : 0)) return false;
+        lowest = least(lowest, n);
+    }
+    if (!begun || (!mask.row && lowest < reach)) return false;
+    struct gemm_matrix values = CPU_FN(attention_matrix)(a, V, batch, key + lowest);
+    if (!all_finite(a, &values, reach - lowest)) return false;
+    *seen = first;
+    return true;
 }
 
 static int64_t spaced_row(const struct attention_work *a, int64_t columns)

@@ -78,6 +78,12 @@ static inline int64_t attention_last_truth(const char *row, int64_t n, int64_t l
 int64_t CPU_FN(attention_reach)(const struct attention_work *a, int64_t batch, int64_t row, int64_t rows, int64_t key,
                                 int64_t keys);
 
+// Whether a mask of truths lets each row of such a tile see one key more than the one before, or all, and hides no
+// value that is not finite: the tile is a causal one then. *seen: how many keys row 0 sees, below 1 where it is a later
+// row that sees the first key.
+bool CPU_FN(attention_stairs)(const struct attention_work *a, int64_t batch, int64_t row, int64_t rows, int64_t key,
+                              int64_t reach, int64_t *seen);
+
 // Rows that a register kernel reads: as they lie where they are of its dtype, else a copy in `room`.
 struct attention_rows {
     const char *at;

@@ -82,6 +82,7 @@ static void take_tile(struct attention_forward *f, const struct attention_rows *
     const char *of_k = f->k + tile * f->k_B, *of_v = f->v + tile * f->v_B;
     if (f->kept == 1) f->packed = 0;
     for (; f->packed <= tile; f->packed++) pack_tile(f, batch, f->kept == 1 ? key : f->packed * ATTENTION_KEYS);
+    bool masked = a->masked && (a->causal || !CPU_FN(attention_stairs)(a, batch, row, rows, key, reach, &seen));
     bool cut = seen < reach;
     CPU_FN(attention_multiply)
     (a, &(struct attention_product){.rows = rows,
@@ -96,7 +97,7 @@ static void take_tile(struct attention_forward *f, const struct attention_rows *
                                     .cut = cut ? CUT_COLUMNS : CUT_NONE,
                                     .seen = seen});
     struct attention_tile t = {rows, reach, f->ld_scores, seen, .scale = a->scale, .scores = f->scores};
-    if (a->masked) {
+    if (masked) {
         t.mask = CPU_FN(attention_matrix)(a, MASK, batch, row);
         t.mask.at += key * t.mask.col * cpu_dtype_size_B[t.mask.dtype];
     }
