@@ -101,16 +101,8 @@ static kiln_status jit_apply(struct sink *s, struct op_call *c, kiln_device *dev
 
 static struct sink jit_sink = {.apply = jit_apply};
 
-// A kernel that cannot be compiled runs as it is, with a warning: here that is a failure.
-static void note_warning(void *user, const char *message)
-{
-    (void)user;
-    if (strstr(message, "is not fused")) record_mistake("%s", message);
-}
-
 void jit_begin(void)
 {
-    kiln_set_log(note_warning, NULL);
     thread_state.sink = &jit_sink;
 }
 
@@ -118,6 +110,5 @@ uint64_t jit_end(void)
 {
     thread_state.sink = NULL;
     jit_drop_functions();
-    kiln_set_log(NULL, NULL);
     return n_compiled;
 }

@@ -23,8 +23,9 @@ static int64_t pool_steps(int64_t n)
 
 static int64_t pool_whole(int64_t n, int64_t room)
 {
-    int64_t whole = pool_steps(n);
-    return whole <= room ? whole : n;
+    enum { HALF = POOL_STEP / 2 };
+    int64_t whole = pool_steps(n), half = (n + HALF - 1) / HALF * HALF;
+    return whole <= room ? whole : half <= room ? half : n;
 }
 
 // Columns of a phase, of those `sw` apart, in whole steps.

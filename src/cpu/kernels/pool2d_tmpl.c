@@ -165,6 +165,19 @@ static void NAME(max_backward)(const struct pool_shape *p, const T *x, const T *
     if (apart) NAME(join)(p, sums, dx);
 }
 
+// --- windows of 2 x 2 side by side, the common case: four reads, no bounds, no branches
+
+// Whole steps write on behind a row, where the next one then comes.
+static void NAME(max_forward_2x2)(const struct pool_shape *p, const T *x, T *y)
+{
+    T *line = (T *)(void *)p->row;
+    for (int64_t oy = 0; oy < p->oh; oy++, y += p->ow) {
+        const T *at = x + 2 * oy * p->w;
+        NAME(largest)(at, pool_whole(2 * p->ow, (p->h - 2 * oy - 1) * p->w), line, 1, 2, p->w);
+        NAME(largest)(line, pool_whole(p->ow, (p->oh - oy) * p->ow), y, 2, 2, 1);
+    }
+}
+
 static bool NAME(has_nan)(const T *x, int64_t n)
 {
     T nans = 0;
@@ -173,46 +186,40 @@ static bool NAME(has_nan)(const T *x, int64_t n)
     return nans > 0;
 }
 
-// Windows of 2 x 2 side by side in a plane without NaN, the common case: four reads, no bounds, no branches.
-static void NAME(max_forward_2x2)(const struct pool_shape *p, const T *x, T *y)
+// Of one row of n windows without NaN: `left` to the first element as large as the largest. The lower elements' wait in
+// `below`.
+static inline void NAME(share_2x2)(const T *a, const T *b, const T *left, int64_t n, T *da, T *below)
 {
-    int64_t ow = p->ow;
-    for (int64_t oy = 0; oy < p->oh; oy++) {
-        const T *a = x + 2 * oy * p->w, *b = a + p->w;
-        T *out = y + oy * ow;
 #pragma omp simd
-        for (int64_t ox = 0; ox < ow; ox++) {
-            T v0 = a[2 * ox], v1 = a[2 * ox + 1], v2 = b[2 * ox], v3 = b[2 * ox + 1];
-            T upper = v1 > v0 ? v1 : v0, lower = v3 > v2 ? v3 : v2;
-            out[ox] = lower > upper ? lower : upper;
-        }
+    for (int64_t i = 0; i < n; i++) {
+        T v0 = a[2 * i], v1 = a[2 * i + 1], v2 = b[2 * i], v3 = b[2 * i + 1], rest = left[i];
+        T upper = v1 > v0 ? v1 : v0, lower = v3 > v2 ? v3 : v2;
+        T most = lower > upper ? lower : upper;
+        da[2 * i] = v0 == most ? rest : (T)0;
+        rest = v0 == most ? (T)0 : rest;
+        da[2 * i + 1] = v1 == most ? rest : (T)0;
+        rest = v1 == most ? (T)0 : rest;
+        below[2 * i] = v2 == most ? rest : (T)0;
+        below[2 * i + 1] = v2 == most ? (T)0 : rest;
     }
 }
 
 static void NAME(max_backward_2x2)(const struct pool_shape *p, const T *x, const T *dy, T *dx)
 {
-    int64_t ow = p->ow;
-    if (p->oh * 2 != p->h || ow * 2 != p->w) memset(dx, 0, (size_t)(p->h * p->w) * sizeof(T));
+    T *below = (T *)(void *)p->planes;
+    int64_t used = 2 * p->ow, w = p->w;
     for (int64_t oy = 0; oy < p->oh; oy++) {
-        const T *a = x + 2 * oy * p->w, *b = a + p->w, *g = dy + oy * ow;
-        T *da = dx + 2 * oy * p->w, *db = da + p->w;
+        const T *a = x + 2 * oy * w;
+        T *da = dx + 2 * oy * w, *db = da + w;
+        int64_t room = (p->h - 2 * oy - 1) * w, n = pool_whole(p->ow, least(room / 2, (p->oh - oy) * p->ow));
+        NAME(share_2x2)(a, a + w, dy + oy * p->ow, n, da, below);
+        for (int64_t i = used; i < w; i++) da[i] = 0;
+        int64_t whole = pool_whole(used, room);
 #pragma omp simd
-        for (int64_t ox = 0; ox < ow; ox++) {
-            T v0 = a[2 * ox], v1 = a[2 * ox + 1], v2 = b[2 * ox], v3 = b[2 * ox + 1], left = g[ox];
-            T upper = v1 > v0 ? v1 : v0, lower = v3 > v2 ? v3 : v2;
-            T most = lower > upper ? lower : upper;
-            T d0 = v0 == most ? left : (T)0;
-            left = v0 == most ? (T)0 : left;
-            T d1 = v1 == most ? left : (T)0;
-            left = v1 == most ? (T)0 : left;
-            T d2 = v2 == most ? left : (T)0;
-            left = v2 == most ? (T)0 : left;
-            da[2 * ox] = d0;
-            da[2 * ox + 1] = d1;
-            db[2 * ox] = d2;
-            db[2 * ox + 1] = left;
-        }
+        for (int64_t i = 0; i < whole; i++) db[i] = below[i];
+        for (int64_t i = used; i < w; i++) db[i] = 0;
     }
+    for (int64_t i = 2 * p->oh * w; i < p->h * w; i++) dx[i] = 0;
 }
 
 #ifdef FLOATS
@@ -285,7 +292,7 @@ static void NAME(plane)(const struct pool_shape *p, enum pool_kind kind, const v
 {
     bool two = p->kh == 2 && p->kw == 2 && p->sh == 2 && p->sw == 2 && p->ph == 0 && p->pw == 0 && p->dh == 1 &&
                p->dw == 1 && p->oh * 2 <= p->h && p->ow * 2 <= p->w;
-    if (two && (kind == POOL_MAX || kind == POOL_MAX_BACKWARD)) two = !NAME(has_nan)(a, p->h * p->w);
+    if (two && kind == POOL_MAX_BACKWARD) two = !NAME(has_nan)(a, p->h * p->w);
     switch (kind) {
     case POOL_MAX: two ? NAME(max_forward_2x2)(p, a, out) : NAME(max_forward)(p, a, out, p->ow); break;
     case POOL_MAX_BACKWARD: two ? NAME(max_backward_2x2)(p, a, b, out) : NAME(max_backward)(p, a, b, out); break;
