@@ -183,14 +183,14 @@ static void every_size_of_pairs(void **state)
 }
 
 // More rows, columns and positions than a block has, in odd numbers; k in several chunks, and with none; factors whose
-// positions are spread so far that they are packed.
+// positions are spread so far that they are packed; columns that few vectors would hold.
 static void blocks(void **state)
 {
-    static const int64_t sizes[][3] = {{145, 65, 513},  {293, 35, 1029},  {17, 2053, 67},  {13, 1, 70001},
-                                       {37, 45, 33001}, {129, 1057, 601}, {5, 7, 0},       {1, 1031, 1100},
-                                       {2, 2050, 600},  {7, 131, 517},    {1500, 3, 700},  {19, 7, 9001},
-                                       {0, 5, 7},       {5, 0, 7},        {401, 33, 2},    {64, 65, 1100},
-                                       {101, 131, 701}, {103, 130, 703},  {259, 291, 2091}};
+    static const int64_t sizes[][3] = {
+        {145, 65, 513},   {293, 35, 1029}, {17, 2053, 67}, {13, 1, 70001}, {37, 45, 33001}, {129, 1057, 601},
+        {5, 7, 0},        {1, 1031, 1100}, {2, 2050, 600}, {7, 131, 517},  {1500, 3, 700},  {19, 7, 9001},
+        {0, 5, 7},        {5, 0, 7},       {401, 33, 2},   {64, 65, 1100}, {101, 131, 701}, {103, 130, 703},
+        {259, 291, 2091}, {353, 65, 401},  {259, 50, 700}};
     for (size_t s = 0; s < COUNT_OF(sizes); s++)
         for (size_t t = 0; t < COUNT_OF(dtypes); t += s % 3 ? 1 : 2) {
             if (sizes[s][0] * sizes[s][1] * sizes[s][2] > 20000000 && t != s % COUNT_OF(dtypes) && t != 2) continue;

@@ -496,10 +496,30 @@ uint64_t CPU_FN(cpu_gemm_keep)(const struct gemm *g, void *to)
     return (uint64_t)(p.panels * panel_B(&p));
 }
 
+// Columns at the end that would leave a vector of each tile nearly empty, and are quickly done along k. 0: none.
+static int64_t columns_apart(const struct gemm *g)
+{
+    enum { WORTH_A_CALL = 1 << 17 }; // of places of a
+    const struct gemm_kind *kind = CPU_FN(cpu_gemm_kind)(g);
+    int64_t rest = g->n % kind->lanes;
+    bool large = (double)g->m * (double)g->k >= WORTH_A_CALL && g->n > kind->tiles.columns;
+    if (!large || rest > kind->lanes / 4 || kind->depth > 1 || g->after || g->kept || g->out.col != 1) return 0;
+    struct gemm along = {rest, g->m, g->k, .a = transposed(&g->b), .b = transposed(&g->a), .cls = g->cls};
+    return CPU_FN(cpu_gemm_is_few)(&along) ? rest : 0;
+}
+
 kiln_status CPU_FN(cpu_gemm)(const struct gemm *g)
 {
     if (g->m == 0 || g->n == 0) return KILN_OK;
     if (goes_by_tiles(g)) return CPU_FN(cpu_gemm_series)(g, 1, (const int64_t[3]){0});
+    int64_t apart = columns_apart(g);
+    if (apart > 0) {
+        struct gemm most = *g, rest = *g;
+        most.n = g->n - apart, rest.n = apart;
+        rest.b = at(&g->b, 0, most.n), rest.out = at(&g->out, 0, most.n);
+        TRY(CPU_FN(cpu_gemm)(&most));
+        return CPU_FN(cpu_gemm)(&rest);
+    }
     if (CPU_FN(cpu_gemm_is_long)(g)) {
         TRY(CPU_FN(cpu_gemm_long)(g));
         return g->after ? CPU_FN(cpu_after_all)(g->after) : KILN_OK;
