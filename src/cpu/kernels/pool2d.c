@@ -9,7 +9,7 @@ enum pool_kind { POOL_MAX, POOL_MAX_BACKWARD, POOL_AVG, POOL_AVG_BACKWARD };
 struct pool_shape {
     int64_t n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, exclude; // the launch's scalars, in order
     int64_t lowest;                                                      // of an integer dtype
-    char *row, *planes; // scratch: a row of windows with its padding; planes of the backward pass
+    char *row, *planes; // scratch: a row of windows with its padding; planes of the backward passes
 };
 
 // Loops run over whole steps where what lies behind a row may be read and written: what is left of a row costs more
@@ -72,6 +72,18 @@ static struct tap tap_of(const struct pool_shape *p, int64_t ky, int64_t kx)
     bool meets = t.y.first < t.y.past && t.x.first < t.x.past;
     if (meets) t.at = (down + t.y.first * p->sh) * p->w + right + t.x.first * p->sw;
     return meets ? t : (struct tap){0};
+}
+
+// The same element where rows are `pitch` apart and their columns lie in phases.
+static int64_t tap_place(const struct pool_shape *p, const struct tap *t, int64_t pitch)
+{
+    int64_t column = t->at % p->w;
+    return t->at / p->w * pitch + column % p->sw * pool_pitch(p) + column / p->sw;
+}
+
+static int64_t pool_row(const struct pool_shape *p)
+{
+    return p->sw > 1 ? p->sw * pool_pitch(p) : p->w;
 }
 
 // The windows of a row all of whose columns lie in the image.
@@ -150,7 +162,8 @@ static kiln_status run(const struct launch *l, int64_t begin, int64_t end, enum 
     p.lowest = cls == CLASS_I64 ? INT64_MIN : cls == CLASS_I32 ? dtype_lowest(l->operands[1].dtype) : 0;
     struct side out = side_of(l, two ? 2 : 1, cls, forward ? p.oh : p.h, forward ? p.ow : p.w);
     int64_t row_B = ((POOL_ROWS * p.sw * pool_line(&p) + p.w + 2 * POOL_STEP) * size_B + 63) & ~(int64_t)63;
-    int64_t planes_B = two ? 2 * (p.oh * pool_steps(p.ow) + p.h * p.sw * pool_pitch(&p) + 2 * POOL_STEP) * size_B : 0;
+    int64_t planes_B =
+        kind != POOL_MAX ? 2 * (p.oh * pool_steps(p.ow) + p.h * p.sw * pool_pitch(&p) + 2 * POOL_STEP) * size_B : 0;
     char *scratch = cpu_scratch(CPU_SCRATCH_CUSTOM, (size_t)(2 * in_B + 2 * out_B + row_B + planes_B));
     if (!scratch) return error_pending;
     p.row = scratch + 2 * in_B + 2 * out_B;

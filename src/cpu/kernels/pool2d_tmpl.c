@@ -37,6 +37,15 @@ static void NAME(part_line)(const struct pool_shape *p, const T *x, T *to, int64
     }
 }
 
+// A plane that way, which with sw = 1 is so as it lies.
+static const T *NAME(part_plane)(const struct pool_shape *p, const T *x, T *to)
+{
+    int64_t row = pool_row(p);
+    if (p->sw == 1) return x;
+    for (int64_t r = 0; r < p->h; r++) NAME(part_line)(p, x + r * p->w, to + r * row, pool_pitch(p), (p->h - r) * p->w);
+    return to;
+}
+
 // The largest of each column of a window's rows, first to past.
 static void NAME(max_down)(const struct pool_shape *p, const T *x, int64_t oy, T *y)
 {
@@ -139,24 +148,18 @@ static inline void NAME(take_row)(const T *x, const T *most, T *left, T *dx, int
 static void NAME(max_backward)(const struct pool_shape *p, const T *x, const T *dy, T *dx)
 {
     bool apart = p->sw > 1;
-    int64_t pitch = apart ? p->sw * pool_pitch(p) : p->w, all = p->h * pitch, row = pool_steps(p->ow);
-    int64_t windows = p->oh * row;
+    int64_t pitch = pool_row(p), all = p->h * pitch, row = pool_steps(p->ow), windows = p->oh * row;
     T *most = (T *)(void *)p->planes, *left = most + windows + POOL_STEP, *parts = left + windows + POOL_STEP;
     T *sums = parts + all + POOL_STEP, *to = apart ? sums : dx;
-    const T *from = apart ? parts : x;
+    const T *from = NAME(part_plane)(p, x, parts);
     NAME(max_forward)(p, x, most, row);
     for (int64_t oy = 0; oy < p->oh; oy++) memcpy(left + oy * row, dy + oy * p->ow, (size_t)p->ow * sizeof(T));
-    if (apart) {
-        for (int64_t r = 0; r < p->h; r++)
-            NAME(part_line)(p, x + r * p->w, parts + r * pitch, pool_pitch(p), (p->h - r) * p->w);
-    }
     int64_t room = all + (apart ? POOL_STEP : 0);
     memset(to, 0, (size_t)room * sizeof(T));
     for (int64_t ky = 0; ky < p->kh; ky++)
         for (int64_t kx = 0; kx < p->kw; kx++) {
             struct tap t = tap_of(p, ky, kx);
-            int64_t y = t.at / p->w, column = t.at % p->w;
-            int64_t at = y * pitch + column % p->sw * pool_pitch(p) + column / p->sw;
+            int64_t at = tap_place(p, &t, pitch);
             for (int64_t oy = t.y.first; oy < t.y.past; oy++, at += p->sh * pitch) {
                 int64_t o = oy * row + t.x.first;
                 NAME(take_row)(from + at, most + o, left + o, to + at, t.x.past - t.x.first, room - at);
@@ -270,21 +273,47 @@ static void NAME(avg_forward)(const struct pool_shape *p, const T *x, T *y)
     for (int64_t oy = 0; oy < p->oh; oy++) NAME(divide_row)(p, oy, whole, y + oy * p->ow);
 }
 
-static void NAME(avg_backward)(const struct pool_shape *p, const T *dy, T *dx)
+static void NAME(avg_backward_by_windows)(const struct pool_shape *p, const T *share, T *dx)
 {
     memset(dx, 0, (size_t)(p->h * p->w) * sizeof(T));
     for (int64_t oy = 0; oy < p->oh; oy++)
         for (int64_t ox = 0; ox < p->ow; ox++) {
-            T g = dy[oy * p->ow + ox] / NAME(divisor)(p, oy, ox);
-            for (int64_t ky = 0; ky < p->kh; ky++) {
-                int64_t iy = oy * p->sh - p->ph + ky * p->dh;
-                if (iy < 0 || iy >= p->h) continue;
-                for (int64_t kx = 0; kx < p->kw; kx++) {
-                    int64_t ix = ox * p->sw - p->pw + kx * p->dw;
-                    if (ix >= 0 && ix < p->w) dx[iy * p->w + ix] += g;
-                }
-            }
+            int64_t down = oy * p->sh - p->ph, right = ox * p->sw - p->pw;
+            struct span y = span_inside(down, p->dh, p->h, p->kh), x = span_inside(right, p->dw, p->w, p->kw);
+            for (int64_t ky = y.first; ky < y.past; ky++)
+                for (int64_t kx = x.first; kx < x.past; kx++)
+                    dx[(down + ky * p->dh) * p->w + right + kx * p->dw] += share[oy * p->ow + ox];
         }
+}
+
+// All windows of a row at once, over columns in one phase or two.
+static void NAME(avg_backward_by_taps)(const struct pool_shape *p, const T *share, T *sums, T *dx)
+{
+    bool apart = p->sw > 1;
+    int64_t row = pool_row(p);
+    T *to = apart ? sums : dx;
+    memset(to, 0, (size_t)(p->h * row) * sizeof(T));
+    for (int64_t ky = 0; ky < p->kh; ky++)
+        for (int64_t kx = 0; kx < p->kw; kx++) {
+            struct tap t = tap_of(p, ky, kx);
+            int64_t at = tap_place(p, &t, row);
+            for (int64_t oy = t.y.first; oy < t.y.past; oy++, at += p->sh * row)
+                NAME(add_row)(share + oy * p->ow + t.x.first, 1, t.x.past - t.x.first, to + at);
+        }
+    if (apart) NAME(join)(p, to, dx);
+}
+
+static void NAME(avg_backward)(const struct pool_shape *p, const T *dy, T *dx)
+{
+    int64_t windows = p->oh * p->ow;
+    T *share = (T *)(void *)p->planes;
+    struct span whole = whole_windows(p);
+    memcpy(share, dy, (size_t)windows * sizeof(T));
+    for (int64_t oy = 0; oy < p->oh; oy++) NAME(divide_row)(p, oy, whole, share + oy * p->ow);
+    if (p->sw <= 2)
+        NAME(avg_backward_by_taps)(p, share, share + windows + POOL_STEP, dx);
+    else
+        NAME(avg_backward_by_windows)(p, share, dx);
 }
 #endif
 
