@@ -63,8 +63,8 @@ class Facts:
                    2 * 288 * 27)
 
     def test_rows(self):
-        # the largest, a difference, exp, the sum, a quotient: of each element
-        self.check('softmax', 'softmax', ['f32[16,10]', 'f32[16,10]'], 640, 640, 5 * 160)
+        # the largest, a difference, exp, the sum, a product: of each element; a quotient of each row
+        self.check('softmax', 'softmax', ['f32[16,10]', 'f32[16,10]'], 640, 640, 5 * 160 + 16)
         self.check('sum', 'sum', ['f32[16,10]', 'f32[10]'], 640, 40, 160)
 
     def test_copies(self):
