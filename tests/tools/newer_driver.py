@@ -32,6 +32,7 @@ def main():
         path.write_text(json.dumps(manifest))
         env = os.environ | {'VK_DRIVER_FILES': str(path), 'VK_ICD_FILENAMES': str(path), 'KILN_TEST_MATRICES': '1',
                             'KILN_CACHE_DIR': own, 'GALLIVM_PERF': 'nopt'}
+        env.pop('LP_NATIVE_VECTOR_WIDTH', None)  # of 128 bits the driver has no matrices
         loader = [f'{root}/lib64/ld-linux-x86-64.so.2', '--library-path', folder]
         return subprocess.run([*loader, *sys.argv[1:]], env=env).returncode
 
