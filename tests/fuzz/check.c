@@ -384,6 +384,22 @@ static bool rounding_decides(struct harness *h, const struct program *p, const s
     return decides;
 }
 
+static bool same_course(const struct trace *a, const struct trace *b)
+{
+    bool same = a->n == b->n;
+    for (size_t i = 0; same && i < a->n; i++) same = same_type(&a->entry[i], &b->entry[i], false);
+    return same;
+}
+
+// Whether rounding decides a condition, and `got` took the course that a noisy run took.
+static bool goes_with_noise(const struct trace *got, const struct references *r)
+{
+    bool goes = false;
+    for (int k = 0; !got->status && k < r->n_noisy && !goes; k++)
+        goes = same_course(got, &r->noisy[k]) && !same_course(got, &r->want);
+    return goes;
+}
+
 static struct finding check_way(struct harness *h, const struct program *p, enum way way, struct references *r)
 {
     struct trace got;
@@ -393,6 +409,7 @@ static struct finding check_way(struct harness *h, const struct program *p, enum
         add_noisy(h, p, r, NOISY_MORE);
         f = compare(&got, r, way, p);
     }
+    if (f.found && goes_with_noise(&got, r)) f.found = false;
     if (f.found && way == WAY_WIDE && !got.status && within_noise_of_wide(h, p, &got, r)) f.found = false;
     bool halves = has_halves(p) || r->want.halves;
     if (f.found && is_second(p->gradient) && !halves && way != WAY_WIDE)

@@ -83,9 +83,15 @@ static kiln_status other_ops(void *user, kiln_tensor *const *in, size_t n_in, ki
     return some_ops(&n, in, n_in, out, n_out);
 }
 
-static kiln_tensor *is_large(kiln_tensor *x)
+// A sum of numbers that cancel may be 0 in another order of additions.
+static kiln_tensor *is_large(struct run *run, kiln_tensor *x)
 {
-    return kiln_greater(kiln_sum(x, NULL), kiln_scalar(0.25));
+    kiln_tensor *sum = kiln_sum(x, NULL);
+    if (noise_tosses(run)) {
+        kiln_tensor *least = kiln_mul(kiln_sum(kiln_abs(x), NULL), kiln_scalar(noise_of(run, x)));
+        sum = kiln_where(kiln_less(kiln_abs(sum), least), kiln_scalar(0), sum);
+    }
+    return kiln_greater(sum, kiln_scalar(0.25));
 }
 
 static kiln_tensor *some_flow(struct nest *n, struct rng *r, kiln_tensor *x)
@@ -93,9 +99,10 @@ static kiln_tensor *some_flow(struct nest *n, struct rng *r, kiln_tensor *x)
     kiln_tensor *y = NULL;
     static const kiln_fn branches[] = {some_ops, other_ops, some_ops};
     switch (rng_below(r, 4)) {
-    case 0: return kiln_cond(is_large(x), some_ops, other_ops, n, &x, 1, &y, 1) ? NULL : y;
+    case 0: return kiln_cond(is_large(n->run, x), some_ops, other_ops, n, &x, 1, &y, 1) ? NULL : y;
     case 1: {
-        kiln_tensor *index = kiln_add(kiln_cast(is_large(x), KILN_I32), kiln_cast(is_large(kiln_neg(x)), KILN_I32));
+        kiln_tensor *index =
+            kiln_add(kiln_cast(is_large(n->run, x), KILN_I32), kiln_cast(is_large(n->run, kiln_neg(x)), KILN_I32));
         return kiln_switch(index, branches, 3, n, &x, 1, &y, 1) ? NULL : y;
     }
     default: {
@@ -208,6 +215,7 @@ kiln_tensor *step_while(struct operands *o)
 struct target {
     kiln_tensor *memory, *by;
     int depth; // regions around the write, at most
+    struct run *run;
 };
 
 static kiln_status write_memory(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
@@ -231,7 +239,7 @@ static kiln_status write_deep(void *user, kiln_tensor *const *in, size_t n_in, k
     if (--inner.depth > 0 && inner.depth % 2)
         return kiln_for(kiln_scalar_int(1), write_deep, &inner, NULL, 0, NULL, NULL, 0);
     if (inner.depth > 0)
-        return kiln_cond(is_large(kiln_tanh(t->memory)), write_deep, halve_memory, &inner, NULL, 0, NULL, 0);
+        return kiln_cond(is_large(t->run, kiln_tanh(t->memory)), write_deep, halve_memory, &inner, NULL, 0, NULL, 0);
     kiln_tensor *part = t->memory;
     if (kiln_rank(part) && kiln_dims(part)[0] > 1) part = kiln_narrow(part, 0, 1, kiln_dims(part)[0] - 1);
     (void)in, (void)n_in, (void)out, (void)n_out;
@@ -241,7 +249,7 @@ static kiln_status write_deep(void *user, kiln_tensor *const *in, size_t n_in, k
 kiln_tensor *step_write_in_region(struct operands *o)
 {
     bool fits = broadcasts(o->a, o->b, true) && is_wide(o->b);
-    struct target t = {o->a, fits ? o->b : kiln_scalar(0.5), 1 + draw_depth(o)};
+    struct target t = {o->a, fits ? o->b : kiln_scalar(0.5), 1 + draw_depth(o), o->run};
     if (!is_wide(o->a)) return NULL;
     kiln_status status;
     switch (choose(o, 4)) {
@@ -251,11 +259,11 @@ kiln_tensor *step_write_in_region(struct operands *o)
         break;
     case 0:
         say(o, "add_(%s, %s), if %s is large", o->na, fits ? o->nb : "0.5", o->na);
-        status = kiln_cond(is_large(o->a), write_memory, NULL, &t, NULL, 0, NULL, 0);
+        status = kiln_cond(is_large(o->run, o->a), write_memory, NULL, &t, NULL, 0, NULL, 0);
         break;
     case 1:
         say(o, "add_(%s, %s), or half, if %s is large", o->na, fits ? o->nb : "0.5", o->na);
-        status = kiln_cond(is_large(o->a), halve_memory, write_memory, &t, NULL, 0, NULL, 0);
+        status = kiln_cond(is_large(o->run, o->a), halve_memory, write_memory, &t, NULL, 0, NULL, 0);
         break;
     default:
         say(o, "add_(%s, %s), twice", o->na, fits ? o->nb : "0.5");
@@ -297,6 +305,6 @@ kiln_tensor *step_train_in_region(struct operands *o)
     say(o, "a step of training by %s, %s%s%s", o->na, twice ? "twice" : "if it is large",
         t.updates ? ", with an update" : "", t.clears ? ", from no gradient" : "");
     kiln_status status = twice ? kiln_for(kiln_scalar_int(2), train_once, &t, NULL, 0, NULL, NULL, 0)
-                               : kiln_cond(is_large(o->a), train_once, NULL, &t, NULL, 0, NULL, 0);
+                               : kiln_cond(is_large(o->run, o->a), train_once, NULL, &t, NULL, 0, NULL, 0);
     return status ? NULL : kiln_add(o->a, with_noise(o->run, kiln_mean(t.weight, NULL)));
 }
