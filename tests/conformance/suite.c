@@ -125,6 +125,7 @@ static int count_objections(const kiln_device_stats *stats, uint64_t ops_in_prog
 static void hear(void *user, const char *message)
 {
     (void)user;
+    if (!suite.jit) fprintf(stderr, "%s\n", message);
     if (!strncmp(message, "redzones: ", 10) || strstr(message, "is not fused")) record_mistake("%s", message);
 }
 

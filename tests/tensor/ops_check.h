@@ -87,16 +87,16 @@ static inline void expect_failure(kiln_status status, const char *op, const char
 
 // argv[1]: the device, "cpu" when left out; argv[2]: which tests. 77 tells Meson that there is none: a machine may lack
 // a driver, or a level of instructions.
-#define RUN_ON_DEVICE(argc, argv, tests)                                   \
-    do {                                                                   \
-        const char *name = (argc) > 1 ? (argv)[1] : "cpu";                 \
-        dev = kiln_device_open(name);                                      \
-        if (!dev) {                                                        \
-            print_message("%s\n", kiln_error_message());                   \
-            return strcmp(name, "cpu") || getenv("KILN_CPU_ISA") ? 77 : 1; \
-        }                                                                  \
-        if ((argc) > 2) cmocka_set_test_filter((argv)[2]);                 \
-        int failed = cmocka_run_group_tests(tests, NULL, NULL);            \
-        kiln_device_close(&dev);                                           \
-        return failed;                                                     \
-    } while (0)
+static inline int run_on_device(int argc, char **argv, const struct CMUnitTest *tests, size_t n)
+{
+    const char *name = argc > 1 ? argv[1] : "cpu";
+    dev = kiln_device_open(name);
+    if (!dev) {
+        print_message("%s\n", kiln_error_message());
+        return strcmp(name, "cpu") || getenv("KILN_CPU_ISA") ? 77 : 1;
+    }
+    if (argc > 2) cmocka_set_test_filter(argv[2]);
+    int failed = _cmocka_run_group_tests("tests", tests, n, NULL, NULL);
+    kiln_device_close(&dev);
+    return failed;
+}

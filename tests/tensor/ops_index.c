@@ -629,5 +629,5 @@ static const struct CMUnitTest tests[] = {
 int main(int argc, char **argv)
 {
     on_gpu = argc > 1 && strcmp(argv[1], "cpu") != 0;
-    RUN_ON_DEVICE(argc, argv, tests);
+    return run_on_device(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -195,5 +195,5 @@ static const struct CMUnitTest tests[] = {
 
 int main(int argc, char **argv)
 {
-    RUN_ON_DEVICE(argc, argv, tests);
+    return run_on_device(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -10,11 +10,11 @@
 enum {
     UNIT_POINTS = 4096,   // elements of a unit
     BLOCK_POINTS = 4096,  // points of a block along the lanes, where the row is one element
+    ROW_POINTS = 512,     // ... where each point has a row
+    ACROSS_POINTS = 128,  // ... that lies across the lanes
+    TILE_POINTS = 65536,  // of a tile whose rows are transposed
     LINE_POINTS = 64,     // the least of a block whose points make the trips of a loop in registers
     TRIPS_POINTS = 1024,  // elements of a unit that makes them in memory
-    ROW_POINTS = 512,     // ... where each point has a row
-    TILE_POINTS = 65536,  // of a tile whose rows are transposed
-    ACROSS_POINTS = 128,  // ... that lies across the lanes
     CHUNK_POINTS = 65536, // elements of a chunk, all points of its step together
     ENOUGH_STEPS = 256,   // steps that need no cutting of rows
     MOST_CHUNKS = 256,

@@ -496,16 +496,25 @@ uint64_t CPU_FN(cpu_gemm_keep)(const struct gemm *g, void *to)
     return (uint64_t)(p.panels * panel_B(&p));
 }
 
+static struct gemm turned(const struct gemm *g)
+{
+    struct gemm t = *g;
+    t.m = g->n, t.n = g->m, t.after = NULL, t.kept = NULL;
+    t.a = transposed(&g->b), t.b = transposed(&g->a), t.out = transposed(&g->out);
+    return t;
+}
+
 // Columns at the end that would leave a vector of each tile nearly empty, and are quickly done along k. 0: none.
 static int64_t columns_apart(const struct gemm *g)
 {
     enum { WORTH_A_CALL = 1 << 17 }; // of places of a
     const struct gemm_kind *kind = CPU_FN(cpu_gemm_kind)(g);
-    int64_t rest = g->n % kind->lanes;
+    struct gemm rest = *g;
+    rest.n = g->n % kind->lanes;
     bool large = (double)g->m * (double)g->k >= WORTH_A_CALL && g->n > kind->tiles.columns;
-    if (!large || rest > kind->lanes / 4 || kind->depth > 1 || g->after || g->kept || g->out.col != 1) return 0;
-    struct gemm along = {rest, g->m, g->k, .a = transposed(&g->b), .b = transposed(&g->a), .cls = g->cls};
-    return CPU_FN(cpu_gemm_is_few)(&along) ? rest : 0;
+    if (!large || rest.n > kind->lanes / 4 || kind->depth > 1 || g->after || g->kept || g->out.col != 1) return 0;
+    struct gemm along = turned(&rest);
+    return has_few_columns(&rest) && CPU_FN(cpu_gemm_is_few)(&along) ? rest.n : 0;
 }
 
 kiln_status CPU_FN(cpu_gemm)(const struct gemm *g)
@@ -524,14 +533,10 @@ kiln_status CPU_FN(cpu_gemm)(const struct gemm *g)
         TRY(CPU_FN(cpu_gemm_long)(g));
         return g->after ? CPU_FN(cpu_after_all)(g->after) : KILN_OK;
     }
-    struct gemm turned = *g;
-    if (is_turned(g)) {
-        turned.m = g->n, turned.n = g->m, turned.after = NULL, turned.kept = NULL;
-        turned.a = transposed(&g->b), turned.b = transposed(&g->a), turned.out = transposed(&g->out);
-    }
-    if (turned.n == 1) turned.out.col = 1;
-    struct gemm_plan p = {.g = &turned, .kind = CPU_FN(cpu_gemm_kind)(g)};
-    bool few = CPU_FN(cpu_gemm_is_few)(&turned);
-    TRY(few ? CPU_FN(cpu_gemm_few)(&turned) : multiply(&p));
-    return g->after && (few || !turned.after) ? CPU_FN(cpu_after_all)(g->after) : KILN_OK;
+    struct gemm way = is_turned(g) ? turned(g) : *g;
+    if (way.n == 1) way.out.col = 1;
+    struct gemm_plan p = {.g = &way, .kind = CPU_FN(cpu_gemm_kind)(g)};
+    bool few = CPU_FN(cpu_gemm_is_few)(&way);
+    TRY(few ? CPU_FN(cpu_gemm_few)(&way) : multiply(&p));
+    return g->after && (few || !way.after) ? CPU_FN(cpu_after_all)(g->after) : KILN_OK;
 }
