@@ -266,12 +266,12 @@ static bool is_like(struct likeness *l, int node, int model)
     return same;
 }
 
-// Sets *yes when `node` is exp(arg - the largest arg of the row).
-static kiln_status find_exp(struct attention_maker *m, int node, int arg, bool *yes)
+// Sets *yes when `node` is what `text` says of x = arg.
+static kiln_status is_exp(struct attention_maker *m, const char *text, int node, int arg, bool *yes)
 {
     const struct scalar_param x = {"x", m->k->dag.nodes[arg].cls};
     struct scalar_dag call, model;
-    TRY(scalar_parse(m->arena, "exp(x - rmax(x))", &x, 1, x.cls, &call));
+    TRY(scalar_parse(m->arena, text, &x, 1, x.cls, &call));
     TRY(scalar_expand(m->arena, &call, &model));
     struct likeness l = {.d = &m->k->dag, .model = &model, .arg = arg};
     l.equal = arena_alloc(m->arena, sizeof *l.equal * (size_t)model.n_nodes);
@@ -279,6 +279,13 @@ static kiln_status find_exp(struct attention_maker *m, int node, int arg, bool *
     for (int i = 0; i < model.n_nodes; i++) l.equal[i] = -1;
     *yes = is_like(&l, node, model.root);
     return KILN_OK;
+}
+
+// exp(arg - the largest arg of the row): of softmax, or of one that is written by its parts.
+static kiln_status find_exp(struct attention_maker *m, int node, int arg, bool *yes)
+{
+    TRY(is_exp(m, "exp_down(x - rmax(x))", node, arg, yes));
+    return *yes ? KILN_OK : is_exp(m, "exp(x - rmax(x))", node, arg, yes);
 }
 
 // The folds beside the score's, in order; false when they are not max, sum, sum.

@@ -104,15 +104,19 @@ static LLVMValueRef scaled(struct emitter *e, LLVMValueRef v, LLVMValueRef n, bo
     return lanes_of(e, half[0], half[1], 0, width);
 }
 
-// a * 2^n with b = n + 1.5 * 2^23 (2^52): by an instruction where there is one, else the third argument.
+// a * 2^n with b = n + 1.5 * 2^23 (2^52), 0 where n < -150 (-1075): by an instruction where there is one, else the
+// third argument.
 static LLVMValueRef scale(struct speller *s, LLVMValueRef v[3])
 {
     struct emitter *e = s->e;
     bool is_f32 = s->result == CLASS_F32;
     if (!e->has_avx512 || s->width < (is_f32 ? 16 : 8)) return v[2];
-    union scalar_value magic = is_f32 ? (union scalar_value){.f32 = 0x1.8p23F} : (union scalar_value){.f64 = 0x1.8p52};
-    LLVMValueRef bias = emit_number(e, s->result, magic, s->width);
-    return scaled(e, v[0], LLVMBuildFSub(e->b, v[1], bias, ""), is_f32, s->width);
+    const char *const magic = is_f32 ? "12582912" : "6755399441055744";
+    const char *const least = is_f32 ? "12582762" : "6755399441054669";
+    LLVMTypeRef type = LLVMTypeOf(v[0]);
+    LLVMValueRef n = LLVMBuildFSub(e->b, v[1], number_of(s, magic, type), "");
+    LLVMValueRef vanishes = LLVMBuildFCmp(e->b, LLVMRealOLT, v[1], number_of(s, least, type), "");
+    return LLVMBuildSelect(e->b, vanishes, LLVMConstNull(type), scaled(e, v[0], n, is_f32, s->width), "");
 }
 
 static LLVMValueRef build(struct speller *s, const char *name, const char *suffix, LLVMValueRef v[3])

@@ -120,7 +120,8 @@ static const char *put_prim(struct expression *x, const struct scalar_node *n)
     case PRIM_add: return PUT(w, "Add", a, b);
     case PRIM_sub: return PUT(w, "Sub", a, b);
     case PRIM_mul: return PUT(w, "Mul", a, b);
-    case PRIM_mad: return PUT(w, "Add", PUT(w, "Mul", a, b), arg(x, n, 2));
+    case PRIM_mad:
+    case PRIM_mad_exact: return PUT(w, "Add", PUT(w, "Mul", a, b), arg(x, n, 2));
     case PRIM_div:
         return dtype_kind_of[dtype] == KIND_FLOAT ? PUT(w, "Div", a, b) : put_integer_quotient(w, a, b, dtype);
     case PRIM_neg: return PUT(w, "Neg", a);

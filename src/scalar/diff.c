@@ -52,7 +52,8 @@ static int prim_gradient(struct differ *f, int i, int k, int g, bool *none)
     case PRIM_div:
         if (k == 0) return prim2(f, PRIM_div, g, y);
         return prim2(f, PRIM_neg, prim2(f, PRIM_div, prim2(f, PRIM_mul, g, f->at[i]), y), 0);
-    case PRIM_mad: return k == 2 ? g : prim2(f, PRIM_mul, g, k == 0 ? y : x);
+    case PRIM_mad:
+    case PRIM_mad_exact: return k == 2 ? g : prim2(f, PRIM_mul, g, k == 0 ? y : x);
     case PRIM_neg: return prim2(f, PRIM_neg, g, 0);
     case PRIM_sqrt: return prim2(f, PRIM_div, prim2(f, PRIM_mul, g, number(f, g, 0.5)), f->at[i]);
     case PRIM_abs: {

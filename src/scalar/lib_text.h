@@ -7,9 +7,7 @@
 
 // exp: x * log2(e) is rounded to n by adding 1.5 * 2^23 (2^52), whose low bits then hold n; r = x - n * ln 2 with ln 2
 // in two parts, the first short enough that n * part is exact; expm1(r) = r + r^2 * P(r) on |r| <= ln(2) / 2.
-// EXP_SPLIT binds t, k (n as a float), r; `c` must be clamped. One product is no mad: a driver may join two of them.
-// What underflows to 0 is computed as exp(0) and replaced at the end: a scale that gives a result below the normal
-// numbers costs Intel's processors some 150 cycles a vector, and masked scores are all of that kind.
+// EXP_SPLIT binds t, k (n as a float), r; `c` must not be too large.
 #define EXP_POLY_F32                                                                                                   \
     "mad(mad(mad(mad(0.00139176159, r, 0.0083670998), r, 0.041666612), r, 0.16666539), r, 0.5)"
 #define EXP_POLY_F64                                                                                                   \
@@ -21,10 +19,10 @@
 #define EXP_SERIES(poly)   "mad(mad(" poly ", r, 1), r, 1)" // 1 + expm1, with one step less
 #define EXP_SPLIT_F32(c)                                                                                               \
     "t = mad(" c ", 1.44269504, 12582912); k = t - 12582912;"                                                          \
-    "r = mad(k, 2.12194440e-4, " c " - k * 0.693359375);"
+    "r = mad(k, 2.12194440e-4, mad_exact(k, -0.693359375, " c "));"
 #define EXP_SPLIT_F64(c)                                                                                               \
     "t = mad(" c ", 1.4426950408889634, 6755399441055744); k = t - 6755399441055744;"                                  \
-    "r = mad(k, -1.90821492927058770002e-10, " c " - k * 6.93147180369123816490e-01);"
+    "r = mad(k, -1.90821492927058770002e-10, mad_exact(k, -6.93147180369123816490e-01, " c "));"
 
 // log: u = 2^e * (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), denormal u scaled first. Binds v, j, e, f.
 #define LOG_SPLIT_F32(u)                                                                                               \
@@ -192,7 +190,7 @@
     "a = x > 10.2 ? 10.2 : x; p = a * a; ah = from_bits(bits(a) & 0xfffff000); al = a - ah;"                           \
     "l = ((ah * ah - p) + 2 * ah * al) + al * al; t = p * -1.44269504 + 12582912; k = t - 12582912;"                   \
     "r = ((-p - k * 0.693359375) - k * -2.12194440e-4) - l; w = " EXPM1_SERIES(EXP_POLY_F32) ";"                       \
-    ERFC_G_F32 "v = (g + g * w) / (1 + 2 * a); scale(v, t)"
+    ERFC_G_F32 "v = (g + g * w) / (1 + 2 * a); scale_down(v, t)"
 #define ERFC_G_F64                                                                                                     \
     "q = (a - 4) / (a + 4);"                                                                                           \
     "g =((((((((((((((((((((((-3.9054006659364058e-08 * q - 2.5476021666334362e-08) * q + 1.1014990188231828e-07) * q" \
@@ -207,7 +205,7 @@
     "l = ((ah * ah - p) + 2 * ah * al) + al * al; t = p * -1.4426950408889634 + 6755399441055744;"                     \
     "k = t - 6755399441055744; r = ((-p - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10) - l;"      \
     "w = " EXPM1_SERIES(EXP_POLY_F64) "; " ERFC_G_F64                                                                  \
-    "v = (g + g * w) / (1 + 2 * a); scale(v, t)"
+    "v = (g + g * w) / (1 + 2 * a); scale_down(v, t)"
 // erf(a) / a - 1 in z = a^2, |a| <= 0.93 (f32), 1 (f64).
 #define ERF_SERIES_F32                                                                                                 \
     "mad(mad(mad(mad(mad(-0.000598022947, z, 0.0049917642), z, -0.0267662313), z, 0.112818271), z, "                   \

@@ -71,8 +71,8 @@ static bool host_fuses(void)
         r.key = v[0].b ? v[1].key : v[2].key;                                  \
         return r;                                                              \
     }
-#define MAD(key)                                                                                           \
-    static union scalar_value host_mad_##key(const union scalar_value v[3])                                \
+#define MAD(id, key, glsl_)                                                                                \
+    static union scalar_value host_##id##_##key(const union scalar_value v[3])                             \
     {                                                                                                      \
         union scalar_value r = {.bits = 0};                                                                \
         r.key = host_fuses() ? FUSED_##key(v[0].key, v[1].key, v[2].key) : v[0].key * v[1].key + v[2].key; \
@@ -102,22 +102,22 @@ static bool host_fuses(void)
         STORED_AS_##key *r = out;                                             \
         for (int i = 0; i < n; i++) r[i] = a[i] ? b[i] : c[i];                \
     }
-#define MAD(key)                                                                            \
-    TARGET_FMA static void block_fused_mad_##key(void *out, const void *const in[3], int n) \
-    {                                                                                       \
-        const STORED_AS_##key *a = in[0], *b = in[1], *c = in[2];                           \
-        STORED_AS_##key *r = out;                                                           \
-        for (int i = 0; i < n; i++) r[i] = BUILTIN_FUSED_##key(a[i], b[i], c[i]);           \
-    }                                                                                       \
-    static void block_mad_##key(void *out, const void *const in[3], int n)                  \
-    {                                                                                       \
-        const STORED_AS_##key *a = in[0], *b = in[1], *c = in[2];                           \
-        STORED_AS_##key *r = out;                                                           \
-        if (host_fuses()) {                                                                 \
-            block_fused_mad_##key(out, in, n);                                              \
-            return;                                                                         \
-        }                                                                                   \
-        for (int i = 0; i < n; i++) r[i] = a[i] * b[i] + c[i];                              \
+#define MAD(id, key, glsl_)                                                                    \
+    TARGET_FMA static void block_fused_##id##_##key(void *out, const void *const in[3], int n) \
+    {                                                                                          \
+        const STORED_AS_##key *a = in[0], *b = in[1], *c = in[2];                              \
+        STORED_AS_##key *r = out;                                                              \
+        for (int i = 0; i < n; i++) r[i] = BUILTIN_FUSED_##key(a[i], b[i], c[i]);              \
+    }                                                                                          \
+    static void block_##id##_##key(void *out, const void *const in[3], int n)                  \
+    {                                                                                          \
+        const STORED_AS_##key *a = in[0], *b = in[1], *c = in[2];                              \
+        STORED_AS_##key *r = out;                                                              \
+        if (host_fuses()) {                                                                    \
+            block_fused_##id##_##key(out, in, n);                                              \
+            return;                                                                            \
+        }                                                                                      \
+        for (int i = 0; i < n; i++) r[i] = a[i] * b[i] + c[i];                                 \
     }
 #include "scalar/prim.def"
 
@@ -130,10 +130,14 @@ static const struct prim_spelling spellings[PRIM_COUNT][CLASS_COUNT] = {
 #define SELECT(id, key)                                                                                  \
     [PRIM_##id][CLASS_OF_##key] = {true,        CLASS_OF_##key,    "a ? b : c",       "select(a, b, c)", \
                                    "a ? b : c", host_##id##_##key, block_##id##_##key},
-#define MAD(key)                                                                                        \
-    [PRIM_mad][CLASS_OF_##key] = {                                                                      \
-        true,           CLASS_OF_##key, "fma(a, b, c)", "mad(a, b, c)", "scalar_mad_" #key "(a, b, c)", \
-        host_mad_##key, block_mad_##key},
+#define MAD(id, key, glsl_)                                        \
+    [PRIM_##id][CLASS_OF_##key] = {true,                           \
+                                   CLASS_OF_##key,                 \
+                                   glsl_,                          \
+                                   "mad(a, b, c)",                 \
+                                   "scalar_mad_" #key "(a, b, c)", \
+                                   host_##id##_##key,              \
+                                   block_##id##_##key},
 #include "scalar/prim.def"
 };
 

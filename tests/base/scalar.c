@@ -153,6 +153,18 @@ static void scales_round_once(void **state)
     assert_true(same_f32(f32_of("scale(a, b)", 0x1.fffffep-1f, bias + 128), 0x1.fffffep127f));
     assert_true(same_f32(f32_of("scale(a, b)", 1, bias + 128), INFINITY));
     assert_true(isnan(f32_of("scale(a, b)", NAN, bias)));
+    assert_true(same_f32(f32_of("scale_down(a, b)", 1.5f, bias - 4), 0.09375f));
+    assert_true(same_f32(f32_of("scale_down(a, b)", 1, bias - 149), 0x1p-149f));
+    assert_true(same_f32(f32_of("scale_down(a, b)", -1.5f, bias - 149), -0x1p-148f));
+    assert_true(same_f32(f32_of("scale_down(a, b)", 0x1.000002p0f, bias - 150), 0x1p-149f));
+    assert_true(isnan(f32_of("scale_down(a, b)", NAN, bias)));
+    assert_true(isnan(
+        f32_of("scale_down(a, b)", f32_of("from_bits(0x7fc00001)", 0, 0), f32_of("from_bits(0x7fc00001)", 0, 0))));
+    const float vanishing[] = {bias - 151, 1, -1e30f, -INFINITY}, any[] = {1, INFINITY, NAN};
+    for (size_t i = 0; i < COUNT_OF(vanishing) * COUNT_OF(any); i++) {
+        float a = any[i % COUNT_OF(any)], b = vanishing[i / COUNT_OF(any)];
+        assert_true(same_f32(f32_of("scale(a, b)", a, b), 0) && same_f32(f32_of("scale_down(a, b)", a, b), 0));
+    }
 }
 
 // One rounding or two, but one of them.

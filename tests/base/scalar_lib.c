@@ -119,7 +119,8 @@ static const struct reference {
     double bound, least, low, high;
     // clang-format off
 } references[] = {
-    {"exp", .one = expl}, {"half_exp", .one = half_exp_reference}, {"exp2", .one = exp2l}, {"expm1", .one = expm1l},
+    {"exp", .one = expl}, {"exp_down", .one = expl, .low = -INFINITY, .high = 0},
+    {"half_exp", .one = half_exp_reference}, {"exp2", .one = exp2l}, {"expm1", .one = expm1l},
     {"log", .one = logl}, {"log2", .one = log2l}, {"log10", .one = log10l}, {"log1p", .one = log1pl},
     {"sin", .one = sinl}, {"cos", .one = cosl},
     {"sin_near", .one = sinl, .low = -3200, .high = 3200}, {"cos_near", .one = cosl, .low = -3200, .high = 3200},

@@ -542,15 +542,16 @@ static int below_one(struct fused_case *c, int node)
     return dag_prim(b, PRIM_from_bits, dag_prim(b, PRIM_or, digits, dag_const(b, cls, half), 0), 0, 0);
 }
 
-// and what holds a whole number in its low bits.
-static int whole_in_low_bits(struct fused_case *c, int node)
+// and what holds a whole number in its low bits, from what vanishes on to 100 and 1020, or below 0.
+static int whole_in_low_bits(struct fused_case *c, int node, bool below_zero)
 {
     struct dag_builder *b = &c->b;
     bool is_f32 = dag_class(b, node) == CLASS_F32;
     enum scalar_class cls = is_f32 ? CLASS_I32 : CLASS_I64;
-    int low = dag_prim(b, PRIM_and, dag_prim(b, PRIM_bits, node, 0, 0), dag_number(b, cls, is_f32 ? 255 : 2047), 0);
-    union scalar_value least = {.i64 = INT64_C(0x4338000000000000) - 1076};
-    if (is_f32) least = (union scalar_value){.i32 = 0x4b400000 - 150};
+    int64_t range = (is_f32 ? 256 : 2048) >> below_zero;
+    int low = dag_prim(b, PRIM_and, dag_prim(b, PRIM_bits, node, 0, 0), dag_number(b, cls, (double)(range - 1)), 0);
+    union scalar_value least = {.i64 = INT64_C(0x4338000000000000) - 1080};
+    if (is_f32) least = (union scalar_value){.i32 = 0x4b400000 - 155};
     return dag_prim(b, PRIM_from_bits, dag_prim(b, PRIM_add, low, dag_const(b, cls, least), 0), 0, 0);
 }
 
@@ -565,9 +566,9 @@ static int random_prim(struct fused_case *c, const int *nodes, int n)
     enum scalar_class key = dag_class(&c->b, arg[first]);
     for (int i = first; i < prim_arity((uint16_t)p); i++)
         if (dag_class(&c->b, arg[i]) != key) return -1;
-    if (p == PRIM_scale && prim_spelling(PRIM_scale, key)) {
+    if ((p == PRIM_scale || p == PRIM_scale_down) && prim_spelling(PRIM_scale, key)) {
         arg[0] = below_one(c, with_known_bits(c, arg[0]));
-        arg[1] = whole_in_low_bits(c, with_known_bits(c, arg[1]));
+        arg[1] = whole_in_low_bits(c, with_known_bits(c, arg[1]), p == PRIM_scale_down);
     }
     if (p == PRIM_bits || p == PRIM_signbit) arg[0] = with_known_bits(c, arg[0]);
     return prim_spelling((uint16_t)p, key) ? dag_prim(&c->b, p, arg[0], arg[1], arg[2]) : -1;
