@@ -10,17 +10,31 @@
 #include "ops/index.h"
 #include <math.h>
 
-// At least n words from the last two attributes, in one dimension.
-static kiln_status draw(const struct op_call *c, struct lowering *lo, int64_t n, struct view *words)
+// Room for at least n words, in one dimension.
+static kiln_status room_of(struct lowering *lo, int64_t n, struct view *words)
+{
+    int64_t size = (n + 3) / 4 * 4;
+    return lower_temp(lo, KILN_I32, 1, &size, words);
+}
+
+// All that `words` has room for, from the last two attributes, behind as many blocks as `skipped`.
+static kiln_status draw_behind(const struct op_call *c, struct lowering *lo, int64_t skipped, const struct view *words)
 {
     struct launch l;
-    int64_t blocks = (n + 3) / 4, size = 4 * blocks, stride = 4;
-    TRY(lower_temp(lo, KILN_I32, 1, &size, words));
+    int64_t blocks = words->dims[0] / 4, stride = 4;
     launch_init(&l, lo, kernel_of(FAMILY_philox, CLASS_I32), 1, &blocks);
     l.extent[0] = blocks;
     launch_operand(&l, words, &stride, true);
-    for (int i = c->op->n_attrs - 2; i < c->op->n_attrs; i++) launch_scalar_i(&l, attr_int(c, i));
+    launch_scalar_i(&l, attr_int(c, c->op->n_attrs - 2));
+    launch_scalar_i(&l, (int64_t)((uint64_t)attr_int(c, c->op->n_attrs - 1) + (uint64_t)skipped));
     return lo->launch(lo, &l);
+}
+
+// At least n words.
+static kiln_status draw(const struct op_call *c, struct lowering *lo, int64_t n, struct view *words)
+{
+    TRY(room_of(lo, n, words));
+    return draw_behind(c, lo, 0, words);
 }
 
 // Every `step`-th element of a line from `first`.
@@ -94,21 +108,64 @@ kiln_status infer_normal(struct op_call *c)
     return op_fail(c, KILN_E_ARGUMENT, "mean %g and std %g must be finite, std not negative", mean, std);
 }
 
-// Box and Muller: a radius and an angle make two numbers, a cosine and (a quarter of a turn on) a sine.
+// Box and Muller: a radius and an angle make two numbers, a cosine and (a quarter of a turn on) a sine. The two lie in
+// `out` side by side.
+static kiln_status make_pairs(const struct op_call *c, struct lowering *lo, int family, int n_in, const struct view *in,
+                              const struct view *out)
+{
+    enum scalar_class cls = out->dtype == KILN_F64 ? CLASS_F64 : CLASS_F32;
+    for (int i = 0; i < 2 && i < out->dims[0]; i++) {
+        struct view half = every(out, i, 2), of[4];
+        double scalars[3] = {i ? 0.25 : 0, attr_float(c, AT_normal_mean), attr_float(c, AT_normal_std)};
+        for (int k = 0; k < n_in; k++) of[k] = in[k], of[k].dims[0] = half.dims[0];
+        TRY(lower_pointwise(lo, family, cls, n_in, of, &half, 3, scalars));
+    }
+    return KILN_OK;
+}
+
+// The words of pairs by their places: of the radius, then of the angle.
+static int split_words(const struct view *words, bool wide, struct view *in)
+{
+    int n = wide ? 4 : 2;
+    for (int i = 0; i < n; i++) in[i] = every(words, i, n);
+    return n;
+}
+
+// Pieces whose words stay in the host's caches, and whose radii are computed once.
+static kiln_status lower_normal_on_host(const struct op_call *c, struct lowering *lo, const struct view *out)
+{
+    enum { PIECE = 1 << 17 }; // pairs
+    bool wide = out->dtype == KILN_F64;
+    int64_t n = out->dims[0], pairs = (n + 1) / 2, most = pairs < PIECE ? pairs : PIECE, each = wide ? 4 : 2;
+    struct view words, radii, in[4];
+    TRY(room_of(lo, each * most, &words));
+    TRY(lower_temp(lo, wide ? KILN_F64 : KILN_F32, 1, &most, &radii));
+    for (int64_t at = 0; at < pairs; at += most) {
+        struct view piece = *out, drawn = words, radius = radii;
+        piece.offset += 2 * at * out->strides[0];
+        piece.dims[0] = n - 2 * at < 2 * most ? n - 2 * at : 2 * most;
+        radius.dims[0] = (piece.dims[0] + 1) / 2;
+        drawn.dims[0] = (each * radius.dims[0] + 3) / 4 * 4;
+        TRY(draw_behind(c, lo, each * at / 4, &drawn));
+        int n_in = split_words(&drawn, wide, in) / 2;
+        for (int i = 0; i < n_in; i++) in[i].dims[0] = radius.dims[0];
+        TRY(lower_pointwise(lo, wide ? FAMILY_random_radius_f64 : FAMILY_random_radius, wide ? CLASS_F64 : CLASS_F32,
+                            n_in, in, &radius, 0, NULL));
+        in[n_in - 1] = radius;
+        TRY(make_pairs(c, lo, wide ? FAMILY_random_turned_f64 : FAMILY_random_turned, 1 + n_in, in + n_in - 1, &piece));
+    }
+    return KILN_OK;
+}
+
 kiln_status lower_normal(const struct op_call *c, struct lowering *lo)
 {
     bool wide = c->out[0].dtype == KILN_F64;
-    int n_in = wide ? 4 : 2;
-    struct view out = view_flat(&c->vout[0]), words;
+    struct view out = view_flat(&c->vout[0]), words, in[4];
     if (out.dims[0] == 0) return KILN_OK;
-    TRY(draw(c, lo, n_in * ((out.dims[0] + 1) / 2), &words));
-    for (int i = 0; i < 2; i++) {
-        struct view half = every(&out, i, 2);
-        double scalars[3] = {i ? 0.25 : 0, attr_float(c, AT_normal_mean), attr_float(c, AT_normal_std)};
-        TRY(map(lo, wide ? FAMILY_random_normal_f64 : FAMILY_random_normal, wide ? CLASS_F64 : CLASS_F32, &words, n_in,
-                n_in, &half, 3, scalars));
-    }
-    return KILN_OK;
+    if (lo->caps->host) return lower_normal_on_host(c, lo, &out);
+    TRY(draw(c, lo, (wide ? 4 : 2) * ((out.dims[0] + 1) / 2), &words));
+    int n_in = split_words(&words, wide, in);
+    return make_pairs(c, lo, wide ? FAMILY_random_normal_f64 : FAMILY_random_normal, n_in, in, &out);
 }
 
 kiln_status infer_randint(struct op_call *c)

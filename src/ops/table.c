@@ -50,6 +50,11 @@ const int onnx_text_count = (int)COUNT_OF(onnx_texts);
 // 24 and 53 random bits as a number of [0, 1), and of [0, 2^53).
 #define UNIT_F32(w)   "f32(shru(" w ", 8)) * 5.9604644775390625e-08"
 #define BITS_53(w, q) "(f64(shru(" w ", 5)) * 67108864 + f64(shru(" q ", 6)))"
+// Of a pair of normal numbers: r = sqrt(-2 log u) with u in (0, 1], and the cosine of an angle less `turn`.
+#define RADIUS_F32(w)    "r = sqrt(-2 * log((f32(shru(" w ", 8)) + 1) * 5.9604644775390625e-08));"
+#define RADIUS_F64(w, q) "r = sqrt(-2 * log((" BITS_53(w, q) " + 1) * 1.1102230246251565e-16));"
+#define COSINE_F32(w)    "cos_near((" UNIT_F32(w) " - turn) * 6.283185307179586)"
+#define COSINE_F64(w, q) "cos_near((" BITS_53(w, q) " * 1.1102230246251565e-16 - turn) * 6.283185307179586)"
 // Root k of n of unity: v, its real part where p is 0, its imaginary part where p is 1. The angle is about an eighth of
 // a turn at most from quarter q, so that it is not rounded; which quarter is taken in the middle between two is the
 // same.

@@ -142,6 +142,14 @@ REGION(two_loops)
     return with_draws(kiln_add(y, z), kiln_sub(y, z), out);
 }
 
+// So many that the host draws them in pieces of 2^18.
+REGION(by_pieces)
+{
+    kiln_tensor *z = kiln_normal(NULL, KILN_F32, KILN_SHAPE((1 << 19) + 77), 0, 1);
+    kiln_tensor *at_first_seam = kiln_narrow(z, 0, (1 << 18) - 2, SIDE);
+    return with_draws(kiln_mul(in[0], kiln_narrow(z, 0, (1 << 19) - 3, SIDE)), at_first_seam, out);
+}
+
 static const struct {
     const char *name;
     kiln_fn fn;
@@ -152,7 +160,8 @@ static const struct {
                 {"a branch that does not", by_branch_that_does_not},
                 {"while", by_while},
                 {"nested regions", by_nested_regions},
-                {"two loops", two_loops}};
+                {"two loops", two_loops},
+                {"pieces", by_pieces}};
 enum { PROGRAMS = sizeof programs / sizeof *programs, CALLS = 3, OUT = 3 };
 
 static kiln_tensor *input(struct fixture *f)

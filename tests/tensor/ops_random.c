@@ -93,31 +93,46 @@ TEST_BODY(test_randint)
     EXPECT_FAILURE(KILN_E_ARGUMENT, "randint");
 }
 
+// 1 + 2 times the i-th of the normal numbers that a seed makes, in f32 and in f64.
+static double normal_f32(uint64_t seed, int i)
+{
+    uint32_t word[4];
+    philox(seed, (uint64_t)i / 4, word);
+    const uint32_t *pair = word + i % 4 / 2 * 2;
+    double r = sqrt(-2 * log(((double)(pair[0] >> 8) + 1) * 0x1p-24));
+    double angle = (pair[1] >> 8) * 0x1p-24 * 6.283185307179586;
+    return 1 + 2 * r * (i % 2 ? sin(angle) : cos(angle));
+}
+
+static double normal_f64(uint64_t seed, int i)
+{
+    uint32_t word[4];
+    philox(seed, (uint64_t)i / 2, word);
+    double u = ((double)(word[0] >> 5) * 0x1p26 + (word[1] >> 6) + 1) * 0x1p-53;
+    double angle = ((double)(word[2] >> 5) * 0x1p26 + (word[3] >> 6)) * 0x1p-53 * 6.283185307179586;
+    return 1 + 2 * sqrt(-2 * log(u)) * (i % 2 ? sin(angle) : cos(angle));
+}
+
 TEST_BODY(test_normal)
 {
-    static double want[DRAWN];
-    for (int i = 0; i < DRAWN; i++) {
-        uint32_t word[4];
-        philox(5, (uint64_t)i / 4, word);
-        const uint32_t *pair = word + i % 4 / 2 * 2;
-        double r = sqrt(-2 * log(((double)(pair[0] >> 8) + 1) * 0x1p-24)),
-               angle = (pair[1] >> 8) * 0x1p-24 * 6.283185307179586;
-        want[i] = 1 + 2 * r * (i % 2 ? sin(angle) : cos(angle));
+    enum { LONG = (1 << 19) + 77 }; // several pieces, as the host makes them
+    static const int sizes[] = {1, 2, 3, DRAWN, LONG};
+    double *want = malloc(LONG * sizeof *want);
+    assert_non_null(want);
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        int n = sizes[s];
+        for (int i = 0; i < n; i++) want[i] = normal_f32(5, i);
+        kiln_seed(dev, 5);
+        EXPECT_NEAR(kiln_normal(dev, KILN_F32, KILN_SHAPE(n), 1, 2), want, n, 4e-6);
+        for (int i = 0; i < n; i++) want[i] = normal_f64(5, i);
+        kiln_seed(dev, 5);
+        EXPECT_NEAR(kiln_normal(dev, KILN_F64, KILN_SHAPE(n), 1, 2), want, n, 2e-13);
     }
+    free(want);
     kiln_seed(dev, 5);
     kiln_tensor *t = kiln_normal(dev, KILN_F32, KILN_SHAPE(DRAWN), 1, 2);
-    EXPECT_NEAR(t, want, DRAWN, 2e-6);
     assert_true(fabs(kiln_item(kiln_mean(t, NULL)) - 1) < 0.08);
     assert_true(fabs(kiln_item(kiln_std(t, NULL)) - 2) < 0.06);
-    kiln_seed(dev, 5);
-    for (int i = 0; i < DRAWN; i++) {
-        uint32_t word[4];
-        philox(5, (uint64_t)i / 2, word);
-        double u = ((double)(word[0] >> 5) * 0x1p26 + (word[1] >> 6) + 1) * 0x1p-53;
-        double angle = ((double)(word[2] >> 5) * 0x1p26 + (word[3] >> 6)) * 0x1p-53 * 6.283185307179586;
-        want[i] = sqrt(-2 * log(u)) * (i % 2 ? sin(angle) : cos(angle));
-    }
-    EXPECT_NEAR(kiln_normal(dev, KILN_F64, KILN_SHAPE(DRAWN), 0, 1), want, DRAWN, 1e-13);
 }
 
 TEST_BODY(test_randperm)
