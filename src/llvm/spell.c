@@ -128,6 +128,8 @@ static LLVMValueRef build(struct speller *s, const char *name, const char *suffi
     if (!strcmp(name, "fneg")) return LLVMBuildFNeg(b, v[0], "");
     if (!strcmp(name, "mad")) return mad(s->e, v);
     if (!strcmp(name, "scale")) return scale(s, v);
+    if (!strcmp(name, "square_error"))
+        return s->e->has_fma ? mad(s->e, (LLVMValueRef[]){v[0], v[0], LLVMBuildFNeg(b, v[1], "")}) : v[2];
     if (!strcmp(name, "select")) return LLVMBuildSelect(b, v[0], v[1], v[2], "");
     if (!strcmp(name, "icmp"))
         return LLVMBuildICmp(b, (LLVMIntPredicate)CODE_OF(int_predicates, suffix), v[0], v[1], "");

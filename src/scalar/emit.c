@@ -17,6 +17,8 @@ static const char c_prelude[] =
 #include "scalar/prim_helper.def"
     "#ifdef __FMA__\n"
     "#define SCALAR_MAD(a, b, c, fused) fused(a, b, c)\n"
+    "#define scalar_square_error_f32(a, b) __builtin_fmaf(a, a, -(b))\n"
+    "#define scalar_square_error_f64(a, b) __builtin_fma(a, a, -(b))\n"
     "#else\n"
     "#define SCALAR_MAD(a, b, c, fused) (a) * (b) + (c)\n"
     "#endif\n"

@@ -167,6 +167,19 @@ static void scales_round_once(void **state)
     }
 }
 
+static void errors_of_squares_are_exact(void **state)
+{
+    const float numbers[] = {1.1f, -1.7f, 3.14159274f, 0x1.fffffep0f, 0.500001f, 12345.678f, 1e15f};
+    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+        float a = numbers[i], square = a * a;
+        float error = (float)((double)a * (double)a - (double)square);
+        if (!same_f32(f32_of("square_error(a, b)", a, square), error)) fail_msg("%a", (double)a);
+        double wide = 1.0 / (double)a, rounded = wide * wide;
+        if (f64_of("square_error(a, b)", wide, rounded) != fma(wide, wide, -rounded)) fail_msg("%a", wide);
+    }
+    assert_true(isnan(f32_of("square_error(a, b)", NAN, NAN)));
+}
+
 // One rounding or two, but one of them.
 static void products_may_meet_sums(void **state)
 {
@@ -560,6 +573,7 @@ int main(void)
         CASE(nodes_are_shared_and_ordered),
         CASE(integers_wrap),
         CASE(scales_round_once),
+        CASE(errors_of_squares_are_exact),
         CASE(products_may_meet_sums),
         CASE(integer_division),
         CASE(shifts_and_bits),

@@ -570,6 +570,10 @@ static int random_prim(struct fused_case *c, const int *nodes, int n)
         arg[0] = below_one(c, with_known_bits(c, arg[0]));
         arg[1] = whole_in_low_bits(c, with_known_bits(c, arg[1]), p == PRIM_scale_down);
     }
+    if (p == PRIM_square_error && prim_spelling(PRIM_square_error, key)) {
+        arg[0] = below_one(c, with_known_bits(c, arg[0]));
+        arg[1] = dag_prim(&c->b, PRIM_mul, arg[0], arg[0], 0);
+    }
     if (p == PRIM_bits || p == PRIM_signbit) arg[0] = with_known_bits(c, arg[0]);
     return prim_spelling((uint16_t)p, key) ? dag_prim(&c->b, p, arg[0], arg[1], arg[2]) : -1;
 }
