@@ -51,11 +51,10 @@
 //
 // Near: n = rint(x / pi), |n| < 2^10, of cos the odd number nearest to |x| * 2/pi, of tan any; pi, or pi/2, in parts so
 // short that n * part is exact, and a rest. The first two differences are exact; the error of the third joins the rest,
-// so that one rounding is left. These products are no mads: a driver may join two of them. With pi one series on |r| <=
-// pi/2 does, whose signs keep r = -0; tan binds the quadrant kn, the sine and the cosine of r, as TRIG_SPLIT_F32 does
-// q, sr and cr.
+// so that one rounding is left. With pi one series on |r| <= pi/2 does, whose signs keep r = -0; tan binds the quadrant
+// kn, the sine and the cosine of r, as TRIG_SPLIT_F32 does q, sr and cr.
 #define NEAR_F32(x, c1, c2, c3, c4)                                                                                    \
-    "dn = (" x " - wn * " c1 ") - wn * " c2 "; pn = wn * " c3 "; en = dn - pn;"                                        \
+    "dn = mad_exact(wn, -" c2 ", mad_exact(wn, -" c1 ", " x ")); pn = wn * " c3 "; en = dn - pn;"                      \
     "rn = en - mad(wn, " c4 ", pn - (dn - en)); zn = rn * rn;"
 #define SINE_F32                                                                                                       \
     "un = rn * zn; sn = rn - mad(un, 0.166666672, un * (zn * mad(mad(mad(2.55025938e-08, zn, -2.76270498e-06), zn,"    \
