@@ -191,8 +191,8 @@
     ERFC_G_F32 "v = mad(g, w, g) / mad_exact(2, a, 1); scale_down(v, t)"
 #define ERFC_G_F64                                                                                                     \
     "q = (a - 4) / (a + 4);"                                                                                           \
-    "g = "                                                                                                             \
-    "mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(-3.9054006659364058e-08, " \
+    "g = mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad("                                                                 \
+    "mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(mad(-3.9054006659364058e-08, "                                            \
     "q, -2.5476021666334362e-08), q, 1.1014990188231828e-07), q, 1.488325902714097e-07), q, "                          \
     "-9.8941676484466294e-08), q, -8.7564462297370102e-07), q, 4.2706195951729146e-07), q, 5.7450944594047638e-06), "  \
     "q, -1.1285707224988485e-05), q, -2.4414282002056184e-05), q, 0.00015064127442452528), q, "                        \
