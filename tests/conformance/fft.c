@@ -4,13 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The transform along the last axis but that of the pairs, of `lines` lines; where there are many elements, of some.
-static void reference_line(const long double *x, int64_t n, int64_t k, bool inverse, long double *sum)
+// The n-th roots of one, a cosine and a sine each.
+static long double *roots_of(int64_t n)
+{
+    long double *roots = malloc((size_t)(2 * n) * sizeof *roots);
+    for (int64_t i = 0; roots && i < n; i++) {
+        long double angle = 2 * PI_L * (long double)i / (long double)n;
+        roots[2 * i] = cosl(angle);
+        roots[2 * i + 1] = sinl(angle);
+    }
+    return roots;
+}
+
+// Result k of the transform of a line of pairs along its last axis but that of the pairs.
+static void reference_line(const long double *x, const long double *roots, int64_t n, int64_t k, bool inverse,
+                           long double *sum)
 {
     sum[0] = sum[1] = 0;
-    for (int64_t j = 0; j < n; j++) {
-        long double angle = (inverse ? 2 : -2) * PI_L * (long double)(j * k % n) / (long double)n;
-        long double c = cosl(angle), s = sinl(angle);
+    for (int64_t j = 0, at = 0; j < n; j++, at = (at + k) % n) {
+        long double c = roots[2 * at], s = inverse ? roots[2 * at + 1] : -roots[2 * at + 1];
         sum[0] += x[2 * j] * c - x[2 * j + 1] * s;
         sum[1] += x[2 * j] * s + x[2 * j + 1] * c;
     }
@@ -42,14 +54,15 @@ static void compare_lines(kiln_tensor *t, const struct host *x, int64_t n, bool 
     record.cases++;
     if (!no_error(what) || !same_type(t, x->dtype, x->rank, x->dims, what)) return;
     struct host got = host_read(t);
+    long double *roots = roots_of(n);
     long double eps = scalbnl(1, x->dtype == KILN_F64 ? -52 : -23), worst = 0, bound = units_allowed(n);
-    for (int64_t line = 0; !suite.is_null && n > 0 && line < x->n / (2 * n); line++) {
+    for (int64_t line = 0; !suite.is_null && roots && n > 0 && line < x->n / (2 * n); line++) {
         const long double *from = x->v + line * 2 * n;
         long double size = size_of(from, n);
         for (int64_t s = 0; s < (n > SHORT ? SPOTS : n); s++) {
             int64_t k = n > SHORT ? s * (n - 1) / (SPOTS - 1) : s;
             long double want[2];
-            reference_line(from, n, k, inverse, want);
+            reference_line(from, roots, n, k, inverse, want);
             for (int part = 0; part < 2; part++) {
                 long double error = fabsl(got.v[(line * n + k) * 2 + part] - want[part]), half = 0;
                 if (fraction_bits(x->dtype) < 24) half = scalbnl(fabsl(want[part]), -fraction_bits(x->dtype));
@@ -62,6 +75,7 @@ static void compare_lines(kiln_tensor *t, const struct host *x, int64_t n, bool 
         }
     }
     if (suite.verbose) printf("%s: %.2Lf of %.2Lf units\n", what, worst, bound);
+    free(roots);
     host_free(&got);
 }
 

@@ -31,21 +31,29 @@ static long double factor(const struct axis *a, int64_t i, int64_t k)
     return sum;
 }
 
+// f times elements k of x's middle axis to elements i of y's.
+static void add_scaled(long double f, int64_t lead, int64_t to, int64_t from, int64_t behind, int64_t i, int64_t k,
+                       const long double *x, const long double *size, long double *y, long double *y_size)
+{
+    for (int64_t row = 0; row < lead; row++)
+        for (int64_t c = 0; c < behind; c++) {
+            int64_t at = (row * from + k) * behind + c, n = (row * to + i) * behind + c;
+            y[n] += f * x[at];
+            y_size[n] += (1 + fabsl(f)) * size[at];
+        }
+}
+
 // x [lead, from, behind] as [lead, to, behind], and the sizes of the terms of each element.
 static void along(const struct axis *a, bool adjoint, int64_t lead, int64_t behind, const long double *x,
                   const long double *size, long double *y, long double *y_size)
 {
     int64_t from = adjoint ? a->out : a->in, to = adjoint ? a->in : a->out;
-    for (int64_t n = 0; n < lead * to * behind; n++) {
-        int64_t row = n / (to * behind), i = n / behind % to, c = n % behind;
-        y[n] = y_size[n] = 0;
+    for (int64_t n = 0; n < lead * to * behind; n++) y[n] = y_size[n] = 0;
+    for (int64_t i = 0; i < to; i++)
         for (int64_t k = 0; k < from; k++) {
             long double f = adjoint ? factor(a, k, i) : factor(a, i, k);
-            int64_t at = (row * from + k) * behind + c;
-            y[n] += f * x[at];
-            y_size[n] += f != 0 ? (1 + fabsl(f)) * size[at] : 0;
+            if (f != 0) add_scaled(f, lead, to, from, behind, i, k, x, size, y, y_size);
         }
-    }
 }
 
 // n values, each within eps of the sizes of its terms, and a place more.
