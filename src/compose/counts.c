@@ -186,7 +186,7 @@ static kiln_tensor *counts_of(kiln_tensor *x, kiln_tensor *edges, const kiln_his
 // the memory of x. A capture has an op for each part.
 static int64_t counted_together(int64_t n)
 {
-    enum { TOGETHER = 1 << 18, MOST_CAPTURED = 8 };
+    enum { TOGETHER = 1 << 16, MOST_CAPTURED = 8 };
     int64_t together =
         kiln_is_capturing() && n > TOGETHER * MOST_CAPTURED ? (n + MOST_CAPTURED - 1) / MOST_CAPTURED : TOGETHER;
     return n < together ? n : together;
