@@ -161,6 +161,7 @@ bool pass_by_element(const struct emitter *e, int output);
 void pass_want(struct emitter *e, int pass, uint8_t *want); // element values of the pass
 // Arithmetic on each element of a pass; -1: of the whole kernel. *wide_lanes: some of it in 64 bits.
 int pass_steps(struct emitter *e, int pass, bool *wide_lanes);
+int pass_streams(struct emitter *e, int pass); // loads that differ from lane to lane, and values kept by earlier passes
 void pass_choose_kept(struct emitter *e);
 
 // --- body.c, end.c: what one step does; `lanes`: points along lanes_dim ---

@@ -78,6 +78,18 @@ int pass_steps(struct emitter *e, int pass, bool *wide_lanes)
     return steps;
 }
 
+int pass_streams(struct emitter *e, int pass)
+{
+    bool by_row = e->over_row && pass >= 0;
+    int streams = 0;
+    if (by_row) pass_want(e, pass, e->want);
+    for (int i = 0; i < e->k->dag.n_nodes; i++) {
+        bool is_read = e->k->dag.nodes[i].kind == SCALAR_LOAD && e->varies[i];
+        streams += by_row && e->want[i] != 1 ? e->want[i] == 2 : is_read;
+    }
+    return streams;
+}
+
 struct keeper {
     struct emitter *e;
     int kept_B;
