@@ -159,9 +159,12 @@ enum fused_level pass_level(const struct emitter *e, int node);
 int row_pass_count(const struct emitter *e);
 bool pass_by_element(const struct emitter *e, int output);
 void pass_want(struct emitter *e, int pass, uint8_t *want); // element values of the pass
-// Arithmetic on each element of a pass; -1: of the whole kernel. *wide_lanes: some of it in 64 bits.
-int pass_steps(struct emitter *e, int pass, bool *wide_lanes);
-int pass_streams(struct emitter *e, int pass); // loads that differ from lane to lane, and values kept by earlier passes
+struct pass_load {
+    int steps;       // arithmetic on each element
+    int streams;     // loads that differ from lane to lane, and values kept by earlier passes
+    bool wide_lanes; // some of the arithmetic is in 64 bits
+};
+struct pass_load pass_measure(struct emitter *e, int pass); // -1: of the whole kernel
 void pass_choose_kept(struct emitter *e);
 
 // --- body.c, end.c: what one step does; `lanes`: points along lanes_dim ---

@@ -61,33 +61,22 @@ static bool is_narrow(const struct emitter *e, int node)
     return cls != CLASS_F64 && cls != CLASS_I64;
 }
 
-int pass_steps(struct emitter *e, int pass, bool *wide_lanes)
+struct pass_load pass_measure(struct emitter *e, int pass)
 {
     enum { BY_LANES = 60 }; // divisions of integers go lane by lane, or by two vectors of f64
-    int steps = 0;
+    struct pass_load load = {0};
     bool by_row = e->over_row && pass >= 0;
     if (by_row) pass_want(e, pass, e->want);
     for (int i = 0; i < e->k->dag.n_nodes; i++) {
         const struct scalar_node *n = &e->k->dag.nodes[i];
-        bool is_float = n->cls == CLASS_F32 || n->cls == CLASS_F64;
-        if (e->waits[i] || (by_row && e->want[i] != 1)) continue;
-        *wide_lanes = *wide_lanes || n->cls == CLASS_F64 || n->cls == CLASS_I64;
-        steps += n->kind == SCALAR_PRIM;
-        if (n->kind == SCALAR_PRIM && n->code == PRIM_div && !is_float) steps += BY_LANES;
+        bool is_float = n->cls == CLASS_F32 || n->cls == CLASS_F64, is_computed = !by_row || e->want[i] == 1;
+        load.streams += is_computed ? n->kind == SCALAR_LOAD && e->varies[i] : e->want[i] == 2;
+        if (e->waits[i] || !is_computed) continue;
+        load.wide_lanes = load.wide_lanes || n->cls == CLASS_F64 || n->cls == CLASS_I64;
+        load.steps += n->kind == SCALAR_PRIM;
+        if (n->kind == SCALAR_PRIM && n->code == PRIM_div && !is_float) load.steps += BY_LANES;
     }
-    return steps;
-}
-
-int pass_streams(struct emitter *e, int pass)
-{
-    bool by_row = e->over_row && pass >= 0;
-    int streams = 0;
-    if (by_row) pass_want(e, pass, e->want);
-    for (int i = 0; i < e->k->dag.n_nodes; i++) {
-        bool is_read = e->k->dag.nodes[i].kind == SCALAR_LOAD && e->varies[i];
-        streams += by_row && e->want[i] != 1 ? e->want[i] == 2 : is_read;
-    }
-    return streams;
+    return load;
 }
 
 struct keeper {

@@ -68,13 +68,14 @@ void sweep_end(struct emitter *e, const struct sweep *s)
 
 // A fold of one stream is a chain of steps, such as an exponential to a sum, with little beside it: four vectors hide
 // its latency. Of 512 bits, with as many numbers in two, that was not measured.
-static bool is_one_chain(struct emitter *e, const struct sweep *s, int steps)
+static bool is_one_chain(const struct emitter *e, const struct sweep *s, const struct pass_load *load)
 {
     enum { MOST_STEPS = 16, MOST_BITS = 256 };
+    if (fused_is_flat(e->k) || e->plan->choices[LLVM_VECTOR_BITS] > MOST_BITS) return false;
+    if (load->steps > MOST_STEPS || load->streams != 1) return false;
     int folds = 0;
     for (int i = 0; i < e->k->dag.n_nodes; i++) folds += sweep_folds(e, s, i);
-    return !fused_is_flat(e->k) && e->plan->choices[LLVM_VECTOR_BITS] <= MOST_BITS && steps <= MOST_STEPS &&
-           folds == 1 && pass_streams(e, s->pass) == 1;
+    return folds == 1;
 }
 
 // The more a sweep computes, the fewer registers a value gets: of a short sweep several hide the latency of its
@@ -83,10 +84,9 @@ static int64_t sweep_width(struct emitter *e, const struct sweep *s)
 {
     enum { FEW_STEPS = 8, MANY_STEPS = 60 };
     int64_t widest = e->plan->choices[LLVM_WIDTH], one = e->plan->choices[LLVM_TAIL_WIDTH];
-    bool wide_lanes = false;
-    int steps = pass_steps(e, s->pass, &wide_lanes);
-    bool is_brief = !wide_lanes && (steps <= FEW_STEPS || is_one_chain(e, s, steps));
-    int64_t times = steps > MANY_STEPS ? 1 : is_brief ? 4 : 2;
+    struct pass_load load = pass_measure(e, s->pass);
+    bool is_brief = !load.wide_lanes && (load.steps <= FEW_STEPS || is_one_chain(e, s, &load));
+    int64_t times = load.steps > MANY_STEPS ? 1 : is_brief ? 4 : 2;
     bool in_registers = e->k->trips.on && !e->k->trips.in_place; // what each trip waits for
     if (fused_is_flat(e->k) && !in_registers && times > 2) times /= 2;
     return widest < one * times ? widest : one * times;
