@@ -20,7 +20,10 @@ kiln_status setup_matrix_read(struct state *s)
 
 kiln_status run_broadcast(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
-    *out = kiln_mul(kiln_add(kiln_mul(in[0], in[1]), in[2]), kiln_scalar(0.5));
+    kiln_tensor *h = kiln_mul(in[0], in[1]);
+    kiln_replace(&h, kiln_add(h, in[2]));
+    kiln_replace(&h, kiln_mul(h, kiln_scalar(0.5)));
+    *out = h;
     return kiln_error();
 }
 

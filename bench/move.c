@@ -24,7 +24,12 @@ kiln_status run_strided_add(struct state *s, kiln_tensor *const *in, kiln_tensor
 kiln_status run_strided_chain(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
     kiln_tensor *x = every_second(in[0]), *y = every_second(in[1]);
-    *out = kiln_mul(kiln_relu(kiln_sub(kiln_add(kiln_mul(x, y), x), kiln_scalar(0.5))), y);
+    kiln_tensor *h = kiln_mul(x, y);
+    kiln_replace(&h, kiln_add(h, x));
+    kiln_replace(&h, kiln_sub(h, kiln_scalar(0.5)));
+    kiln_replace(&h, kiln_relu(h));
+    kiln_replace(&h, kiln_mul(h, y));
+    *out = h;
     return kiln_error();
 }
 

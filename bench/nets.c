@@ -121,9 +121,12 @@ kiln_tensor *causal_mask(kiln_device *dev, int64_t length)
 kiln_tensor *attention(kiln_tensor *q, kiln_tensor *k, kiln_tensor *v, kiln_tensor *mask)
 {
     double scale = q ? 1 / sqrt((double)kiln_dim(q, -1)) : 1;
-    kiln_tensor *scores = kiln_matmul(kiln_mul(q, kiln_scalar(scale)), kiln_transpose(k, -2, -1));
-    if (mask) scores = kiln_where(mask, scores, kiln_scalar(-INFINITY));
-    return kiln_matmul(kiln_softmax(scores, -1), v);
+    kiln_tensor *h = kiln_mul(q, kiln_scalar(scale));
+    kiln_replace(&h, kiln_matmul(h, kiln_transpose(k, -2, -1)));
+    if (mask) kiln_replace(&h, kiln_where(mask, h, kiln_scalar(-INFINITY)));
+    kiln_replace(&h, kiln_softmax(h, -1));
+    kiln_replace(&h, kiln_matmul(h, v));
+    return h;
 }
 
 // --- the language model

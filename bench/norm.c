@@ -16,8 +16,12 @@ kiln_status run_layer_norm(struct state *s, kiln_tensor *const *in, kiln_tensor 
 kiln_status run_rms_norm(struct state *s, kiln_tensor *const *in, kiln_tensor **out)
 {
     kiln_tensor *m = in[0];
-    kiln_tensor *mean = kiln_mean(kiln_mul(m, m), KILN_REDUCE(.axes = KILN_AXES(-1), .keepdims = true));
-    *out = kiln_mul(kiln_mul(m, kiln_rsqrt(kiln_add(mean, kiln_scalar(1e-6)))), in[1]);
+    kiln_tensor *h = kiln_mul(m, m);
+    kiln_replace(&h, kiln_mean(h, KILN_REDUCE(.axes = KILN_AXES(-1), .keepdims = true)));
+    kiln_replace(&h, kiln_rsqrt(kiln_add(h, kiln_scalar(1e-6))));
+    kiln_replace(&h, kiln_mul(m, h));
+    kiln_replace(&h, kiln_mul(h, in[1]));
+    *out = h;
     return kiln_error();
 }
 

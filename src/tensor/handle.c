@@ -245,14 +245,17 @@ kiln_status tensor_check_any(const char *op, const char *argument, const kiln_te
                      describe_freed(t, what, sizeof what));
 }
 
+// A handle that was given away is still there to be freed.
+static kiln_status check_not_freed(const char *op, const kiln_tensor *t)
+{
+    if (t->magic == TENSOR_ALIVE || t->magic == TENSOR_TAKEN) return KILN_OK;
+    char what[512];
+    return error_set(KILN_E_HANDLE, "%s: the handle was freed already%s", op, describe_freed(t, what, sizeof what));
+}
+
 void kiln_free(kiln_tensor **t)
 {
-    if (!t || !*t) return;
-    if ((*t)->magic != TENSOR_ALIVE && (*t)->magic != TENSOR_TAKEN) {
-        char what[512];
-        error_set(KILN_E_HANDLE, "free: the handle was freed already%s", describe_freed(*t, what, sizeof what));
-        return;
-    }
+    if (!t || !*t || check_not_freed("free", *t)) return;
     tensor_destroy(*t);
     *t = NULL;
 }
@@ -403,4 +406,32 @@ kiln_tensor *kiln_own(kiln_tensor *t)
     if (error_pending || tensor_check_any("own", "t", t)) return NULL;
     unlink_tensor(t);
     return t;
+}
+
+// Whether what `outer` owns lives longer than what `s` owns. NULL is the caller, who ends nothing.
+static bool outlives(const struct kiln_scope *outer, const struct kiln_scope *s)
+{
+    if (!outer) return s != NULL;
+    while (s && s != outer) s = s->outer;
+    return s != NULL;
+}
+
+kiln_status kiln_replace(kiln_tensor **t, kiln_tensor *next)
+{
+    if (error_pending) return kiln_error();
+    if (!t) return error_set(KILN_E_ARGUMENT, "replace: t is NULL");
+    TRY(tensor_check_any("replace", "next", next));
+    kiln_tensor *old = *t;
+    if (old == next) return KILN_OK;
+    if (old) {
+        TRY(check_not_freed("replace", old));
+        struct kiln_scope *owner = old->scope;
+        if (outlives(owner, next->scope)) {
+            unlink_tensor(next);
+            link_into(next, owner);
+        }
+        tensor_destroy(old);
+    }
+    *t = next;
+    return KILN_OK;
 }

@@ -31,6 +31,8 @@ void wrong_tensors(void **state)
     BAD(kiln_alias(NULL), KILN_E_ARGUMENT, "alias: ", "t is NULL");
     BAD(kiln_keep(NULL), KILN_E_ARGUMENT, "keep: ", "t is NULL");
     BAD(kiln_own(NULL), KILN_E_ARGUMENT, "own: ", "t is NULL");
+    BAD(kiln_replace(NULL, a), KILN_E_ARGUMENT, "replace: ", "t is NULL");
+    BAD(kiln_replace(&(kiln_tensor *){a}, NULL), KILN_E_ARGUMENT, "replace: ", "next is NULL");
     BAD(kiln_to_string(NULL), KILN_E_ARGUMENT, "t is NULL");
     BAD_VOID(kiln_print(NULL, stdout), KILN_E_ARGUMENT, "t is NULL");
     BAD_VOID(kiln_print(a, NULL), KILN_E_ARGUMENT, "NULL");

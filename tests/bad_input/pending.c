@@ -87,6 +87,7 @@ static void others_return_the_code(void)
         kiln_write(a, v, sizeof v),
         kiln_assign(a, a),
         kiln_add_(a, a),
+        kiln_replace(&(kiln_tensor *){a}, p),
         kiln_set_device(other),
         kiln_set_default_device(other),
         kiln_device_synchronize(dev),

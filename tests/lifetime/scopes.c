@@ -68,6 +68,88 @@ void own_takes_out_of_all_scopes(void **state)
     assert_null(mine);
 }
 
+static uint64_t used_B(void)
+{
+    return stats_now().heap_used_B;
+}
+
+// The memory of what is replaced serves what comes next; that of a chain with names does not.
+void replace_frees_what_it_replaces(void **state)
+{
+    enum { N = 1 << 16 };
+    uint64_t before = stats_now().tensors, free_B = used_B();
+    kiln_tensor *h = kiln_ones(dev, KILN_F32, KILN_SHAPE(N));
+    uint64_t one_B = used_B() - free_B;
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(kiln_replace(&h, kiln_add(h, 1)), KILN_OK);
+        assert_int_equal(stats_now().tensors, before + 1);
+        assert_int_equal(used_B() - free_B, one_B);
+    }
+    assert_true(kiln_item(kiln_max(h, NULL)) == 9);
+    kiln_free(&h);
+}
+
+void replaced_handles_hand_on_their_scope(void **state)
+{
+    uint64_t before = stats_now().tensors;
+    kiln_scope *outer = kiln_scope_begin();
+    kiln_tensor *in_scope = ones(), *mine = kiln_own(ones()), *empty = NULL;
+    for (int i = 0; i < 3; i++) {
+        kiln_scope *turn = kiln_scope_begin();
+        kiln_replace(&in_scope, kiln_add(kiln_mul(in_scope, ones()), ones()));
+        kiln_replace(&mine, kiln_add(mine, ones()));
+        kiln_scope_end(&turn);
+        assert_true(first(in_scope) == 2 + i && first(mine) == 2 + i);
+    }
+    // What lives longer than the old handle keeps its owner, and so does what comes to an empty place.
+    kiln_scope *turn = kiln_scope_begin();
+    kiln_tensor *short_lived = ones(), *made = ones();
+    kiln_replace(&short_lived, in_scope);
+    kiln_replace(&empty, made);
+    assert_ptr_equal(short_lived, in_scope);
+    assert_ptr_equal(empty, made);
+    kiln_scope_end(&turn);
+    assert_int_equal(stats_now().tensors, before + 2);
+    assert_true(first(in_scope) == 4);
+    kiln_scope_end(&outer);
+    assert_int_equal(stats_now().tensors, before + 1);
+    assert_true(first(mine) == 4);
+    kiln_free(&mine);
+}
+
+void replace_without_a_value_keeps_the_old_one(void **state)
+{
+    kiln_tensor *h = ones(), *gone = ones(), *stale = gone;
+    kiln_replace(&h, kiln_add(h, kiln_ones(dev, KILN_F32, KILN_SHAPE(3))));
+    expect_error(KILN_E_SHAPE, "add: ", "broadcast");
+    assert_int_equal(kiln_replace(&h, NULL), KILN_E_ARGUMENT);
+    expect_error(KILN_E_ARGUMENT, "replace: ", "next is NULL");
+    assert_int_equal(kiln_replace(&h, h), KILN_OK);
+    kiln_free(&gone);
+    assert_int_equal(kiln_replace(&h, stale), KILN_E_HANDLE);
+    expect_error(KILN_E_HANDLE, "replace: ", "next is a handle that was freed");
+    assert_int_equal(kiln_replace(&stale, h), KILN_E_HANDLE);
+    expect_error(KILN_E_HANDLE, "replace: ", "freed already");
+    assert_int_equal(kiln_replace(NULL, h), KILN_E_ARGUMENT);
+    expect_error(KILN_E_ARGUMENT, "replace: ", "t is NULL");
+    assert_true(first(h) == 1);
+    kiln_free(&h);
+}
+
+// What gradients need of a handle outlives it.
+void a_replaced_handle_leaves_its_gradient(void **state)
+{
+    kiln_scope *scope = kiln_scope_begin();
+    kiln_tensor *w = kiln_full(dev, KILN_F32, KILN_SHAPE(4), 3);
+    kiln_set_requires_grad(w, true);
+    kiln_tensor *h = kiln_mul(w, w);
+    kiln_replace(&h, kiln_mul(h, h));
+    kiln_replace(&h, kiln_sum(h, NULL));
+    assert_int_equal(kiln_backward(h, NULL), KILN_OK);
+    assert_true(first(kiln_gradient(w)) == 4 * 27);
+    kiln_scope_end(&scope);
+}
+
 void ending_an_outer_scope_ends_the_inner_ones(void **state)
 {
     uint64_t before = stats_now().tensors;
