@@ -115,14 +115,15 @@ void convolve(const uint m0, const uint first, const uint m_size, const uint p_s
             }
         }
     }
-    RESULTS for (uint i = 0; i < EACH; i++) {
+    const uint pixels = COMPACT ? min(EACH, p_size) : EACH, rows = COMPACT ? min(ROWS, m_size) : ROWS;
+    RESULTS for (uint i = 0; i < pixels; i++) {
         uint p = p0 + i * INVOCATIONS;
         if (p >= p_size) continue;
         // Chosen by constant numbers, so that sums stay in registers when the loop is not unrolled.
         VALUE of_pixel[ROWS];
         [[unroll]] for (uint s = 0; s < EACH; s++)
             [[unroll]] for (uint j = 0; j < ROWS; j++) if (s == i) of_pixel[j] = sums[s][j];
-        RESULTS for (uint j = 0; j < ROWS; j++) {
+        RESULTS for (uint j = 0; j < rows; j++) {
             VALUE v = of_pixel[0];
             [[unroll]] for (uint s = 1; s < ROWS; s++) if (s == j) v = of_pixel[s];
             if (m0 + j < m_size) result(i, p, m0 + j, v);

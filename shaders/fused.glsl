@@ -18,6 +18,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 
+#define COMPACT false   // for each device: RESULTS are never unrolled
 layout(local_size_x = N_LOCAL) in;
 layout(push_constant, scalar) uniform Push { uint words[32]; } push;
 #ifdef TABLE

@@ -3,7 +3,7 @@
 // The space is batch dimensions, then M, N, K; operand 0 is a (stride 0 along N), 1 is b (stride 0 along M), 2 is out
 // (stride 0 along K). Any strides: a transposed operand or a broadcast batch is only another stride. The grid is
 // ceil(N / TILE), ceil(M / TILE), and batches, of which a workgroup takes each gl_NumWorkGroups.z-th. VARIANT_0 says
-// how the operands lie, four bits each: see src/vulkan/operands.c. MATRICES: a and b are f16, or with
+// how the operands lie, four bits each: see src/vulkan/operands.c; or that the product is SMALL. MATRICES: a and b are f16, or with
 // MATRICES_BF16 bf16, and are multiplied by matrix units.
 #ifdef MATRICES
 #include "matrix_units.glsl"
@@ -111,6 +111,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Hal
 #define B_FETCH(s, n, k) (LIES(1, FOUR) ? Halves(FIND(1, s, n, k)).v : fetched(b_four(s, n, k)))
 #endif
 #define EVEN ((VARIANT_3 & 1) != 0)
+#define SMALL ((VARIANT_0 & 1 << 12) != 0)
 #define RESULTS [[unroll]]
 #include "product.glsl"
 

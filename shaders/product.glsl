@@ -14,6 +14,7 @@
 //     A_FETCH(a, m, k), B_FETCH(b, n, k)    four as a FETCHED, where that is not made of four values
 //     STORE_FOUR(c, m, n, four)             four results along N, all inside
 //     EVEN                                  M and N are multiples of TILE, K is one of DEPTH: there is no edge
+//     SMALL                                 all is edge: what is for tiles inside of the sizes is left out
 //
 // A workgroup computes a TILE x TILE square. It walks along K in steps of DEPTH: both operands' slices go through
 // shared memory, where each element is read by many invocations, while the next slices are already on the way from
@@ -60,6 +61,9 @@ uvec2 place(const uint i, const bool along_k)
 
 #ifndef EVEN
 #define EVEN false
+#endif
+#ifndef SMALL
+#define SMALL false
 #endif
 // Elements one by one are all that there is, or are much of it where fours may be far apart, else what the edge needs.
 #ifdef A_FOURS
@@ -164,7 +168,7 @@ void multiply(const a_side a, const b_side b, const c_side c, const product p, c
     uvec2 own = own_place();
     uint k_whole = 0;
     clear();
-    bool inside = m0 + TILE <= p.m_size && n0 + TILE <= p.n_size && A_FOURS && B_FOURS;
+    bool inside = !SMALL && m0 + TILE <= p.m_size && n0 + TILE <= p.n_size && A_FOURS && B_FOURS;
     if (EVEN || inside) k_whole = p.k_size / DEPTH * DEPTH;
     if (k_whole > 0) {
         fetch_whole(a, b, m0, n0, 0);

@@ -55,7 +55,8 @@ void add_slices(const uvec2 own)
 
 void results(const c_side c, const product p, const uint m0, const uint n0, const uvec2 own)
 {
-    RESULTS for (uint i = 0; i < 4 * Q_M; i++) {
+    const uint rows = COMPACT ? min(4 * Q_M, p.m_size) : 4 * Q_M;
+    RESULTS for (uint i = 0; i < rows; i++) {
         uint m = m0 + 4 * (own.x + i / 4 * SIDE_M) + i % 4;
         if (!EVEN && m >= p.m_size) continue;
         // Chosen by constant numbers, so that sums stay in registers when the loop is none that is unrolled.
@@ -68,7 +69,8 @@ void results(const c_side c, const product p, const uint m0, const uint n0, cons
             if (EVEN || n + 4 <= p.n_size) {
                 STORE_FOUR(c, m, n, row[j]);
             } else {
-                [[unroll]] for (uint t = 0; t < 3; t++) if (n + t < p.n_size) store_result(c, m, n + t, row[j][t]);
+                const uint most = COMPACT ? min(3, p.n_size) : 3;
+                [[unroll]] for (uint t = 0; t < most; t++) if (n + t < p.n_size) store_result(c, m, n + t, row[j][t]);
             }
         }
 #else

@@ -3,7 +3,9 @@
 
 // --- matrix products: shaders/matmul.comp
 
-enum { ALONG = 1, DENSE = 2, FOUR = 4, NEAR = 8, BITS = 4 };
+enum { ALONG = 1, DENSE = 2, FOUR = 4, NEAR = 8, BITS = 4, SMALL = 1 << 3 * BITS };
+// So few multiply-adds have one form however operands lie: another would gain less than it takes to compile.
+#define SMALL_PRODUCT (1 << 15)
 
 static int64_t magnitude(int64_t v)
 {
@@ -48,8 +50,16 @@ static bool takes(uint32_t n, const struct launch *l, const struct launch_operan
     return true;
 }
 
+static bool product_is_small(const struct launch *l)
+{
+    double work = 1;
+    for (int d = 0; d < l->rank; d++) work *= (double)l->sizes[d];
+    return work <= SMALL_PRODUCT;
+}
+
 uint32_t vk_product_operands(const struct launch *l)
 {
+    if (product_is_small(l)) return SMALL;
     // Of each operand: M, or N of b; K, or N of out.
     const int across[3] = {l->rank - 3, l->rank - 2, l->rank - 3}, along[3] = {l->rank - 1, l->rank - 1, l->rank - 2};
     uint32_t bits = 0;
@@ -68,6 +78,7 @@ uint32_t vk_product_operands(const struct launch *l)
 
 bool vk_product_is_even(const struct launch *l, uint32_t tile, uint32_t depth)
 {
+    if (product_is_small(l)) return false;
     return l->sizes[l->rank - 3] % tile == 0 && l->sizes[l->rank - 2] % tile == 0 && l->sizes[l->rank - 1] % depth == 0;
 }
 

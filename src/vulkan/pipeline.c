@@ -5,6 +5,7 @@
 #include "device/profile.h"
 #include "base/hash.h"
 #include "base/process.h"
+#include "ir/grid.h"
 #include "vulkan/form.h"
 #include "spirv/specialise.h"
 #include "vulkan/vk.h"
@@ -18,6 +19,7 @@
 #define SPEC_NARROW   18
 #define SPEC_EACH     19
 #define SPEC_HALVES   20
+#define SPEC_COMPACT  21
 #define SPEC_MAX      (SPEC_OPERANDS + MAX_OPERANDS + 7)
 
 static uint64_t key_hash(const struct vk_pipeline_key *key)
@@ -97,6 +99,7 @@ static void specialise_key(struct specialisation *s, const struct vk_device *vk,
     struct vk_form f = vk_form_unpack(key->shape);
     s->n = 0;
     specialise(s, SPEC_HALVES, vk->owner->caps.halves);
+    specialise(s, SPEC_COMPACT, grid_is_small(&vk->owner->caps));
     if (f.local) specialise(s, 0, f.local);
     specialise(s, 1, f.rank);
     specialise(s, 2, f.n_reduce);
