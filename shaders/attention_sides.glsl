@@ -60,7 +60,8 @@ vec4 four_of(const uint op, const matrix s, const uint row, const uint rows, con
     vec4 v = vec4(0);
     if (row >= rows) return v;
     if (FOURS(op) && column + 4 <= columns) return element4(op, s, row, column);
-    [[unroll]] for (uint j = 0; j < 4; j++) if (column + j < columns) v[j] = element(op, s, row, column + j);
+    const uint most = COMPACT ? min(4, columns) : 4;
+    [[unroll]] for (uint j = 0; j < most; j++) if (column + j < columns) v[j] = element(op, s, row, column + j);
     return v;
 }
 
@@ -70,7 +71,8 @@ void store_four(const uint op, const matrix s, const uint row, const uint column
         store4_as_f32(operand_of(op), find(op, s, row, column), 0l, v);
         return;
     }
-    [[unroll]] for (uint j = 0; j < 4; j++)
+    const uint most = COMPACT ? min(4, columns) : 4;
+    [[unroll]] for (uint j = 0; j < most; j++)
         if (column + j < columns) store_as_f32(operand_of(op), find(op, s, row, column + j), 0l, v[j]);
 }
 

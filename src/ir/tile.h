@@ -19,6 +19,9 @@ struct tile {
     uint16_t run;  // product: steps along the sum that are one run of instructions; points: fours; else 1
 };
 #define TILE_MIDDLE 64 // the middle square of products
+// Products of so few multiply-adds have one form, however operands lie and where tiles end: others would gain less than
+// they take to compile.
+#define SMALL_PRODUCT (1 << 15)
 
 // Work of the same class has the same tile. Sizes of products: m, n, batches; of rows: how many, their length, 1; of
 // points: how many, neighbours in an access (1 or 4), 1.

@@ -1,11 +1,10 @@
 // How the operands of a launch lie, as far as kernels are specialised for it.
+#include "ir/tile.h"
 #include "vulkan/vk.h"
 
 // --- matrix products: shaders/matmul.comp
 
 enum { ALONG = 1, DENSE = 2, FOUR = 4, NEAR = 8, BITS = 4, SMALL = 1 << 3 * BITS };
-// So few multiply-adds have one form however operands lie: another would gain less than it takes to compile.
-#define SMALL_PRODUCT (1 << 15)
 
 static int64_t magnitude(int64_t v)
 {

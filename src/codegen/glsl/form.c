@@ -130,6 +130,13 @@ uint32_t glsl_halves_of(const struct fused_kernel *k)
     return halves && k->in[b->code].dtype == dtype ? dtype : DTYPE_COUNT;
 }
 
+static double multiply_adds(const struct fused_kernel *k)
+{
+    double n = 1;
+    for (int d = 0; d < k->n_dims; d++) n *= (double)k->sizes[d];
+    return n;
+}
+
 static void choose_tiles(const struct fused_kernel *k, const struct device_caps *caps, struct glsl_form *f)
 {
     struct glsl_sections s;
@@ -143,7 +150,8 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
     f->rows = f->chunk = 1;
     f->matrix = w.cls == CLASS_F32 ? caps_matrix_side(caps, glsl_halves_of(k)) : 0;
     if (f->matrix) f->subgroup = caps->subgroup_size;
-    choose_fours(k, f);
+    f->small = !f->matrix && multiply_adds(k) <= SMALL_PRODUCT;
+    if (!f->small) choose_fours(k, f);
 }
 
 // Whether an access along p meets again what it met along r: windows of an image that overlap.
@@ -238,8 +246,8 @@ void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *ca
 
 void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 {
-    const uint32_t values[] = {f->kind,     f->lanes,  f->rows,   f->chunk, f->keep,   f->vector, f->splits,
-                               f->subgroup, f->tile_m, f->tile_n, f->run,   f->matrix, f->halves};
+    const uint32_t values[] = {f->kind,     f->lanes,  f->rows,   f->chunk, f->keep,  f->vector, f->splits,
+                               f->subgroup, f->tile_m, f->tile_n, f->run,   f->small, f->matrix, f->halves};
     _Static_assert(sizeof values == sizeof *f && sizeof values <= sizeof p->choices, "a form fits into a plan");
     memcpy(p->choices, values, sizeof values);
     p->form = (uint8_t)f->kind;
@@ -250,7 +258,7 @@ void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 void glsl_form_load(const struct codegen_plan *p, struct glsl_form *out)
 {
     const uint32_t *c = p->choices;
-    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11], c[12]};
+    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11], c[12], c[13]};
 }
 
 void glsl_sections_of(const struct fused_kernel *k, const struct glsl_form *f, struct glsl_sections *out)

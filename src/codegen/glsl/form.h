@@ -28,6 +28,7 @@ struct glsl_form {
     uint32_t subgroup;       // lanes that exchange values without memory; 1: none do
     uint32_t tile_m, tile_n; // results of a workgroup; 0: no product
     uint32_t run;            // of tiles: see ir/tile.h
+    uint32_t small;          // of tiles: all is edge, see shaders/product.glsl
     uint32_t matrix;         // of tiles: side of a subgroup's matrices; 0: sums are in registers
     uint32_t halves;         // instructions convert f16
 };

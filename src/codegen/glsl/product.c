@@ -194,6 +194,7 @@ static void add_main(struct glsl_emitter *e)
     enum scalar_class cls = e->k->dag.nodes[e->k->product.sum].cls;
     str_addf(e->out, "#define TILE %uu\n#define RUN %uu\n#define QUAD %s\n", e->form.tile_n, e->form.run,
              quad_type[cls]);
+    if (e->form.small) str_add(e->out, "#define SMALL true\n");
     str_addf(e->out,
              "#define RESULTS [[dont_unroll]]\nconst uint ROWS = 8u;\n#include \"product.glsl\"\n\nvoid main()\n{\n"
              "    product p = product(uint(arg_index(%d)), uint(arg_index(%d)), uint(arg_index(%d)));\n"
