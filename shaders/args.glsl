@@ -41,8 +41,8 @@ layout(constant_id = 17) const uint OPERAND_9 = 0;
 // No offset is negative, and in bytes all are below 2 GiB.
 layout(constant_id = 18) const bool NARROW = false;
 layout(constant_id = 20) const bool HALVES = false;   // instructions convert f16, to nearest and with denormals
-// A processor runs it and compiles each pipeline when it is first used: what is done once stays a loop. The number of its
-// turns is one that no compiler knows, lest it be unrolled.
+// A processor runs it and compiles each pipeline when it is first used: what is done once stays a loop. The number of
+// its turns is one that no compiler knows, lest it be unrolled.
 layout(constant_id = 21) const bool COMPACT = false;
 layout(constant_id = 32) const uint VARIANT_0 = 0;
 #ifdef MATRICES

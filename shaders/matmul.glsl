@@ -3,8 +3,8 @@
 // The space is batch dimensions, then M, N, K; operand 0 is a (stride 0 along N), 1 is b (stride 0 along M), 2 is out
 // (stride 0 along K). Any strides: a transposed operand or a broadcast batch is only another stride. The grid is
 // ceil(N / TILE), ceil(M / TILE), and batches, of which a workgroup takes each gl_NumWorkGroups.z-th. VARIANT_0 says
-// how the operands lie, four bits each: see src/vulkan/operands.c; or that the product is SMALL. MATRICES: a and b are f16, or with
-// MATRICES_BF16 bf16, and are multiplied by matrix units.
+// how the operands lie, four bits each: see src/vulkan/operands.c; or that the product is SMALL. MATRICES: a and b are
+// f16, or with MATRICES_BF16 bf16, and are multiplied by matrix units.
 #ifdef MATRICES
 #include "matrix_units.glsl"
 #endif

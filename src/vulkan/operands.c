@@ -51,6 +51,7 @@ static bool takes(uint32_t n, const struct launch *l, const struct launch_operan
 
 static bool product_is_small(const struct launch *l)
 {
+    if (kernel_info(l->kernel)->matrices) return false; // what is inside of a tile is another way there
     double work = 1;
     for (int d = 0; d < l->rank; d++) work *= (double)l->sizes[d];
     return work <= SMALL_PRODUCT;

@@ -121,19 +121,52 @@ static void check_products(struct product *p, struct tile t)
     p->turned = false;
 }
 
+static struct product product_of(enum scalar_class cls)
+{
+    struct product p = {.cls = cls};
+    for (int64_t e = 0; e < SIDE * PITCH; e++) numbers[e] = value_of(cls, e);
+    p.a = filled_block(cls, SIDE * PITCH, 0), p.b = filled_block(cls, SIDE * PITCH, 0);
+    p.out = filled_block(cls, SIDE * PITCH, 1);
+    return p;
+}
+
+static void release_product(struct product *p)
+{
+    device_release(dev, &p->a), device_release(dev, &p->b), device_release(dev, &p->out);
+}
+
 static void products_in_each_tile(void **state)
 {
     static const enum scalar_class classes[] = {CLASS_F32, CLASS_F64, CLASS_I32};
     for (size_t i = 0; i < COUNT_OF(classes); i++) {
-        struct product p = {.cls = classes[i]};
-        for (int64_t e = 0; e < SIDE * PITCH; e++) numbers[e] = value_of(p.cls, e);
-        p.a = filled_block(p.cls, SIDE * PITCH, 0), p.b = filled_block(p.cls, SIDE * PITCH, 0);
-        p.out = filled_block(p.cls, SIDE * PITCH, 1);
+        struct product p = product_of(classes[i]);
         struct tile t;
         for (unsigned n = 1; (t = tile_of(TILE_PRODUCT, n)).size; n++)
             if (is_shown(p.cls, t)) check_products(&p, t);
-        device_release(dev, &p.a), device_release(dev, &p.b), device_release(dev, &p.out);
+        release_product(&p);
     }
+}
+
+// Pipelines that one size makes in both layouts.
+static uint64_t pipelines_of(struct product *p, int64_t m, int64_t n, int64_t k)
+{
+    uint64_t before = dev->stats.pipelines;
+    p->m = m, p->n = n, p->k = k;
+    for (int turned = 0; turned < 2; turned++) {
+        p->turned = turned;
+        check_product(p, tile_of(TILE_PRODUCT, 1));
+    }
+    return dev->stats.pipelines - before;
+}
+
+static void small_products_have_one_form(void **state)
+{
+    struct product p = product_of(CLASS_F32);
+    assert_int_equal(pipelines_of(&p, 31, 32, 33), 1);
+    assert_int_equal(pipelines_of(&p, 5, 3, 7), 0);
+    assert_int_equal(pipelines_of(&p, 32, 32, 32), 0);
+    assert_int_equal(pipelines_of(&p, 33, 33, 33), 2);
+    release_product(&p);
 }
 
 static void check_row(enum tile_kind kind, const struct block *in, const struct block *out, int64_t rows,
@@ -491,6 +524,7 @@ int main(void)
 #define CASE_FILE(name) cmocka_unit_test_setup_teardown(name, begin_folder, end_folder)
     const struct CMUnitTest tests[] = {
         CASE(products_in_each_tile),
+        CASE(small_products_have_one_form),
         CASE(rows_in_each_tile),
         CASE(points_in_each_tile),
         CASE_FILE(tables_survive_the_file),

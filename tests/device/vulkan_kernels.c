@@ -740,7 +740,9 @@ static void products_of_all_kinds(void **state)
     for (size_t t = 0; t < COUNT_OF(parallelism); t++) {
         dev->caps.parallelism = parallelism[t];
         for (size_t i = 0; i < COUNT_OF(cases); i++) {
-            for (size_t k = 0; k < COUNT_OF(types); k++) check_product(types[k].cls, types[k].dtype, &cases[i]);
+            // Other dtypes have the code of f32: of them what a large device and a processor take.
+            size_t n = t == 0 || t == 2 ? COUNT_OF(types) : 1;
+            for (size_t k = 0; k < n; k++) check_product(types[k].cls, types[k].dtype, &cases[i]);
         }
     }
 }

@@ -26,6 +26,13 @@ EXAMPLE("cookbook", "Keep a tensor after its scope has ended", 1)
     cout << x << '\n';
 }
 
+EXAMPLE("cookbook", "Go on with a value in place of the last one", 1)
+{
+    tensor h = ones({2});
+    for (int i = 0; i < 3; i++) h = (h + h) * 2; // an assignment frees the old value
+    cout << h << '\n';
+}
+
 EXAMPLE("cookbook", "Normalise each row", 1)
 {
     tensor x{{1.0, 3.0}, {2.0, 6.0}};
