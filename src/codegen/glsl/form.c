@@ -150,7 +150,7 @@ static void choose_tiles(const struct fused_kernel *k, const struct device_caps 
     f->rows = f->chunk = 1;
     f->matrix = w.cls == CLASS_F32 ? caps_matrix_side(caps, glsl_halves_of(k)) : 0;
     if (f->matrix) f->subgroup = caps->subgroup_size;
-    f->small = !f->matrix && multiply_adds(k) <= SMALL_PRODUCT;
+    f->small = grid_is_small(caps) && !f->matrix && multiply_adds(k) <= SMALL_PRODUCT;
     if (!f->small) choose_fours(k, f);
 }
 
