@@ -161,8 +161,9 @@ bool pass_by_element(const struct emitter *e, int output);
 void pass_want(struct emitter *e, int pass, uint8_t *want); // element values of the pass
 struct pass_load {
     int steps;       // arithmetic on each element
-    int streams;     // loads that differ from lane to lane, and values kept by earlier passes
+    int chain;       // those of the whole kernel that wait for each other, at most
     bool wide_lanes; // some of the arithmetic is in 64 bits
+    bool by_lanes;   // some divides integers: that goes lane by lane, or by two vectors of f64
 };
 struct pass_load pass_measure(struct emitter *e, int pass); // -1: of the whole kernel
 void pass_choose_kept(struct emitter *e);

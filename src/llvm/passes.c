@@ -61,21 +61,36 @@ static bool is_narrow(const struct emitter *e, int node)
     return cls != CLASS_F64 && cls != CLASS_I64;
 }
 
+// Of the steps to an element those that wait for each other.
+static int longest_chain(const struct emitter *e, uint8_t *depth)
+{
+    int longest = 0;
+    for (int i = 0; i < e->k->dag.n_nodes; i++) {
+        const struct scalar_node *n = &e->k->dag.nodes[i];
+        int before = 0;
+        for (int a = 0; a < n->n_args; a++)
+            if (depth[n->arg[a]] > before) before = depth[n->arg[a]];
+        int now = before + (n->kind == SCALAR_PRIM && !e->waits[i]);
+        depth[i] = (uint8_t)(now < UINT8_MAX ? now : UINT8_MAX);
+        if (depth[i] > longest) longest = depth[i];
+    }
+    return longest;
+}
+
 struct pass_load pass_measure(struct emitter *e, int pass)
 {
-    enum { BY_LANES = 60 }; // divisions of integers go lane by lane, or by two vectors of f64
     struct pass_load load = {0};
     bool by_row = e->over_row && pass >= 0;
     if (by_row) pass_want(e, pass, e->want);
     for (int i = 0; i < e->k->dag.n_nodes; i++) {
         const struct scalar_node *n = &e->k->dag.nodes[i];
-        bool is_float = n->cls == CLASS_F32 || n->cls == CLASS_F64, is_computed = !by_row || e->want[i] == 1;
-        load.streams += is_computed ? n->kind == SCALAR_LOAD && e->varies[i] : e->want[i] == 2;
-        if (e->waits[i] || !is_computed) continue;
+        bool is_float = n->cls == CLASS_F32 || n->cls == CLASS_F64;
+        if (e->waits[i] || (by_row && e->want[i] != 1)) continue;
         load.wide_lanes = load.wide_lanes || n->cls == CLASS_F64 || n->cls == CLASS_I64;
         load.steps += n->kind == SCALAR_PRIM;
-        if (n->kind == SCALAR_PRIM && n->code == PRIM_div && !is_float) load.steps += BY_LANES;
+        load.by_lanes = load.by_lanes || (n->kind == SCALAR_PRIM && n->code == PRIM_div && !is_float);
     }
+    load.chain = longest_chain(e, e->want + 2 * e->k->dag.n_nodes);
     return load;
 }
 

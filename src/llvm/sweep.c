@@ -66,30 +66,31 @@ void sweep_end(struct emitter *e, const struct sweep *s)
         if (sweep_folds(e, s, i)) fold_join(e, &e->acc[i], &e->lane_acc[i], i);
 }
 
-// A fold of one stream is a chain of steps, such as an exponential to a sum, with little beside it: four vectors hide
-// its latency. Of 512 bits, with as many numbers in two, that was not measured.
-static bool is_one_chain(const struct emitter *e, const struct sweep *s, const struct pass_load *load)
+// Steps of an element wait for each other, so that other vectors have to fill in: with AVX2 the more, the longer the
+// chain is, whether the registers hold it or not. Of 512 bits a vector takes longer in each step, and long chains go
+// one by one.
+static int64_t vectors_at_once(const struct emitter *e, const struct pass_load *load)
 {
-    enum { MOST_STEPS = 16, MOST_BITS = 256 };
-    if (fused_is_flat(e->k) || e->plan->choices[LLVM_VECTOR_BITS] > MOST_BITS) return false;
-    if (load->steps > MOST_STEPS || load->streams != 1) return false;
-    int folds = 0;
-    for (int i = 0; i < e->k->dag.n_nodes; i++) folds += sweep_folds(e, s, i);
-    return folds == 1;
+    enum { FEW_STEPS = 8, MANY_STEPS = 60, LONG_CHAIN = 30 };
+    bool in_registers = e->k->trips.on && !e->k->trips.in_place; // what each trip waits for
+    bool is_flat = fused_is_flat(e->k) && !in_registers;
+    int64_t bits = e->plan->choices[LLVM_VECTOR_BITS], one = e->plan->choices[LLVM_TAIL_WIDTH];
+    if (load->by_lanes) return 1;
+    if (bits > LLVM_SHORT_VECTOR_BITS) {
+        if (load->steps > MANY_STEPS) return 1;
+        return load->steps <= FEW_STEPS && !load->wide_lanes && !is_flat ? 4 : 2;
+    }
+    int64_t registers = load->wide_lanes && one * 64 > bits ? one * 64 / bits : 1; // of a vector
+    if (is_flat && load->steps <= FEW_STEPS) return 2;
+    return (is_flat && load->chain > LONG_CHAIN ? 8 : 4) / registers;
 }
 
-// The more a sweep computes, the fewer registers a value gets: of a short sweep several hide the latency of its
-// accumulators, those of a long one would not fit.
 static int64_t sweep_width(struct emitter *e, const struct sweep *s)
 {
-    enum { FEW_STEPS = 8, MANY_STEPS = 60 };
     int64_t widest = e->plan->choices[LLVM_WIDTH], one = e->plan->choices[LLVM_TAIL_WIDTH];
     struct pass_load load = pass_measure(e, s->pass);
-    bool is_brief = !load.wide_lanes && (load.steps <= FEW_STEPS || is_one_chain(e, s, &load));
-    int64_t times = load.steps > MANY_STEPS ? 1 : is_brief ? 4 : 2;
-    bool in_registers = e->k->trips.on && !e->k->trips.in_place; // what each trip waits for
-    if (fused_is_flat(e->k) && !in_registers && times > 2) times /= 2;
-    return widest < one * times ? widest : one * times;
+    int64_t width = one * vectors_at_once(e, &load);
+    return widest < width ? widest : width;
 }
 
 // Of a sweep that is known to be shorter than a vector, lanes beyond the next power of two would fold what changes

@@ -15,6 +15,64 @@ static void points_in_a_row(void **state)
     }
 }
 
+// Many steps in a chain: more vectors go at once the longer it is, and fewer along short lines, of which a part is
+// left.
+static void long_chains_of_steps(void **state)
+{
+    (void)state;
+    static const int64_t lines[][2] = {{1, 4096}, {1, 4097}, {1, 5007}, {70, 60},
+                                       {45, 100}, {33, 131}, {20, 259}, {9, 577}};
+    static const uint8_t dtypes[][2] = {
+        {KILN_F32, KILN_F32}, {KILN_F64, KILN_F64}, {KILN_F32, KILN_F64}, {KILN_BF16, KILN_F32}};
+    for (size_t i = 0; i < COUNT_OF(lines); i++)
+        for (size_t t = 0; t < COUNT_OF(dtypes); t++) {
+            enum scalar_class cls = class_of_dtype(dtypes[t][1]);
+            const char *convert = cls == CLASS_F64 ? "f64(x)" : "f32(x)";
+            int64_t rows = lines[i][0], lanes = lines[i][1];
+            for (int n_reduce = 0; n_reduce < 2; n_reduce++) {
+                struct fused_case c;
+                case_begin(&c, 2, n_reduce, SIZES(rows, lanes));
+                int x = case_in(&c, dtypes[t][0], STRIDES(lanes, 1)), y = case_in(&c, dtypes[t][1], STRIDES(1, 0));
+                x = case_expr(&c, convert, class_of_dtype(dtypes[t][0]), x, -1, -1);
+                int z = case_expr(&c, "sigmoid(tanh(x * y) + exp(-abs(x))) * log1p(x * x)", cls, x, y, -1);
+                if (n_reduce) z = case_expr(&c, "y - x", cls, z, dag_reduce(&c.b, REDUCE_MAX, z), -1);
+                case_out(&c, z, dtypes[t][1], STRIDES(lanes, 1));
+                check_case(&c, 0);
+            }
+        }
+}
+
+static int vectors_of(int64_t points, const char *text, bool is_transposed)
+{
+    struct fused_case c;
+    struct codegen_plan plan;
+    case_begin(&c, 2, 0, SIZES(points / 512, 512));
+    int x = case_in(&c, KILN_F32, is_transposed ? STRIDES(1, points / 512) : STRIDES(512, 1));
+    int y = case_in(&c, KILN_F32, STRIDES(1, 0));
+    case_out(&c, case_expr(&c, text, CLASS_F32, x, y, -1), KILN_F32, STRIDES(512, 1));
+    case_finish(&c);
+    assert_int_equal(llvm_plan(&c.k, NULL, &plan), KILN_OK);
+    case_end(&c);
+    return (int)(plan.choices[LLVM_WIDTH] / plan.choices[LLVM_TAIL_WIDTH]);
+}
+
+// What a plan allows; a sweep takes fewer where it has few steps.
+static void how_many_vectors_go_at_once(void **state)
+{
+    (void)state;
+    struct fused_case c;
+    struct codegen_plan plan;
+    case_begin(&c, 1, 0, SIZES(8));
+    case_out(&c, case_expr(&c, "x + 1", CLASS_F32, case_in(&c, KILN_F32, STRIDES(1)), -1, -1), KILN_F32, STRIDES(1));
+    case_finish(&c);
+    assert_int_equal(llvm_plan(&c.k, NULL, &plan), KILN_OK);
+    case_end(&c);
+    bool is_short = plan.choices[LLVM_VECTOR_BITS] <= LLVM_SHORT_VECTOR_BITS;
+    assert_int_equal(vectors_of(1 << 16, "tanh(x * y)", false), is_short ? 8 : 2);
+    assert_int_equal(vectors_of(1 << 16, "tanh(x * y)", true), 1);
+    assert_int_equal(vectors_of(1 << 11, "tanh(x * y)", false), 1);
+}
+
 static bool is_to_stream(const struct fused_case *c)
 {
     struct codegen_plan plan;
@@ -404,6 +462,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(points_in_a_row),
+        T(long_chains_of_steps),
+        T(how_many_vectors_go_at_once),
         T(large_results_pass_the_caches),
         T(every_dtype_in_and_out),
         T(layouts_of_points),

@@ -102,6 +102,7 @@ enum llvm_choice {
     LLVM_CHOICE_COUNT
 };
 #define LLVM_NO_DIM 255u
+enum { LLVM_SHORT_VECTOR_BITS = 256 }; // of vectors that take the fewest cycles a step: more of them go at once
 _Static_assert((int)LLVM_CHOICE_COUNT <= PLAN_CHOICES, "the plan holds all choices");
 
 enum llvm_form { LLVM_OVER_POINTS, LLVM_OVER_ROW }; // plan.form: lanes are points of P, or of R

@@ -155,16 +155,26 @@ static bool all_wide(const struct fused_kernel *k) // no access and no value of 
     return true;
 }
 
-// LLVM_WIDTH is the most that a sweep takes; see sweep_width.
+// The most vectors that a sweep takes at once; see sweep_width. What a short line leaves behind the last whole step
+// goes a vector at a time.
+static uint32_t most_vectors(const struct fused_kernel *k, const struct codegen_plan *p, int lanes, uint32_t one)
+{
+    enum { LEAST_STEPS = 4 };
+    bool folds = k->n_stages > 0 || k->has_total; // accumulators whose latency several registers hide
+    bool few = fused_is_flat(k) && !k->trips.on && fused_points(k) <= FEW_POINTS;
+    if (few || (!p->choices[LLVM_ACROSS] && gathers(k, lanes))) return 1;
+    if (folds || (k->trips.on && !k->trips.in_place)) return 4;
+    uint32_t most = p->choices[LLVM_VECTOR_BITS] > LLVM_SHORT_VECTOR_BITS ? 2 : 8;
+    while (most > 2 && k->sizes[lanes] < LEAST_STEPS * most * one) most /= 2;
+    return most;
+}
+
 static void choose_widths(const struct fused_kernel *k, struct codegen_plan *p, int lanes)
 {
     uint32_t *c = p->choices, one = c[LLVM_VECTOR_BITS] / (all_wide(k) ? 64 : 32);
-    bool folds = k->n_stages > 0 || k->has_total; // accumulators whose latency several registers hide
     int64_t longest = fused_longest_row(k);
-    bool few = fused_is_flat(k) && !k->trips.on && fused_points(k) <= FEW_POINTS;
-    bool one_by_one = few || (!c[LLVM_ACROSS] && gathers(k, lanes));
     c[LLVM_TAIL_WIDTH] = one;
-    c[LLVM_WIDTH] = one * (one_by_one ? 1 : folds || (k->trips.on && !k->trips.in_place) ? 4 : 2);
+    c[LLVM_WIDTH] = one * most_vectors(k, p, lanes, one);
     if (p->form != LLVM_OVER_ROW) return;
     while (c[LLVM_WIDTH] > longest) c[LLVM_WIDTH] /= 2;
     if (c[LLVM_WIDTH] <= one && longest < 2 * one) c[LLVM_WIDTH] = 0; // the masked loop alone
