@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,6 +257,14 @@ static long shared_cache_B(void)
     if (fscanf(f, "%ldK", &size_KiB) != 1) size_KiB = 0;
     fclose(f);
     return size_KiB * 1024;
+}
+
+int process_processors(void)
+{
+    cpu_set_t allowed;
+    int n = sched_getaffinity(0, sizeof allowed, &allowed) ? 0 : CPU_COUNT(&allowed);
+    if (n <= 0) n = (int)sysconf(_SC_NPROCESSORS_ONLN); // more of them than the set can tell
+    return n > 0 ? n : 1;
 }
 
 int64_t process_last_cache_B(void)

@@ -1,6 +1,7 @@
-// Kernels of one program, compiled side by side: as many threads as processors take those in turn that are not there.
+// Kernels of one program, compiled side by side: as many threads as the process has processors take those in turn that
+// are not there.
+#include "base/process.h"
 #include "program/impl.h"
-#include <unistd.h>
 
 enum { MAX_THREADS = 16 };
 
@@ -29,7 +30,7 @@ void compile_ahead(kiln_device *dev, const struct fuse_step *steps, size_t n, st
     pthread_t threads[MAX_THREADS];
     size_t n_kernels = 0;
     int n_threads = 0;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int processors = process_processors();
     for (size_t i = 0; i < n; i++) {
         out[i] = steps[i].kernel ? jit_kernel_find(dev, steps[i].kernel) : NULL;
         n_kernels += steps[i].kernel && !out[i];

@@ -6,11 +6,13 @@
 #include "base/debug.h"
 #include "base/float16.h"
 #include "base/hash.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "base/vec.h"
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -412,6 +414,21 @@ static void bf16_rounds_to_nearest_even(void **state)
     assert_true((nan & 0x7f80) == 0x7f80 && (nan & 0x7f));
 }
 
+static void processors_are_those_that_the_thread_has(void **state)
+{
+    (void)state;
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(process_processors(), CPU_COUNT(&before));
+    int first = 0;
+    while (!CPU_ISSET(first, &before)) first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(process_processors(), 1);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
 int main(void)
 {
     setenv("KILN_DEBUG", "guards,,pass,skip=cse,verify-all,skip,fuse-all,skip=dce", 1);
@@ -435,6 +452,7 @@ int main(void)
         cmocka_unit_test(hash_tells_apart),
         cmocka_unit_test(hash_spreads),
         cmocka_unit_test(builds_have_ids),
+        cmocka_unit_test(processors_are_those_that_the_thread_has),
         cmocka_unit_test(f16_widens_exactly),
         cmocka_unit_test(f16_rounds_to_nearest_even),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
