@@ -149,7 +149,8 @@ KILN_API void kiln_free(kiln_tensor **t);
 /// kiln_replace(&h, kiln_relu(h)). The memory of h is free for what follows, as under Python's counts of references.
 /// next goes to the scope that owned the old handle, or to the caller where none did, if that one ends later than its
 /// own: h lives on over turns of a loop that have a scope each. An empty place, *t == NULL, takes next as it is; where
-/// next is *t nothing changes, nor on an error, which *t survives. Errors: KILN_E_ARGUMENT for NULL, KILN_E_HANDLE.
+/// next is *t nothing changes, nor on an error, which *t survives. *t is the caller's to free: the inputs of a function
+/// are not its own. Errors: KILN_E_ARGUMENT for NULL, KILN_E_HANDLE.
 KILN_API kiln_status kiln_replace(kiln_tensor **t, kiln_tensor *next);
 /// Scopes own the handles made while they are open on this thread. Innermost first; ending an outer one ends the inner
 /// ones.

@@ -66,9 +66,8 @@ void sweep_end(struct emitter *e, const struct sweep *s)
         if (sweep_folds(e, s, i)) fold_join(e, &e->acc[i], &e->lane_acc[i], i);
 }
 
-// Steps of an element wait for each other, so that other vectors have to fill in: with AVX2 the more, the longer the
-// chain is, whether the registers hold it or not. Of 512 bits a vector takes longer in each step, and long chains go
-// one by one.
+// Steps of an element wait for each other, so that other vectors have to fill in: up to 256 bits wide the more, the
+// longer the chain is, whether the registers hold them or not.
 static int64_t vectors_at_once(const struct emitter *e, const struct pass_load *load)
 {
     enum { FEW_STEPS = 8, MANY_STEPS = 60, LONG_CHAIN = 30 };

@@ -26,6 +26,7 @@ void replace_frees_what_it_replaces(void **state);
 void replaced_handles_hand_on_their_scope(void **state);
 void replace_without_a_value_keeps_the_old_one(void **state);
 void a_replaced_handle_leaves_its_gradient(void **state);
+void captures_replace_as_eager_runs_do(void **state);
 void ending_an_outer_scope_ends_the_inner_ones(void **state);
 void a_scope_ends_on_its_own_thread_only(void **state);
 void freeing_early_and_twice(void **state);

@@ -65,6 +65,7 @@ int main(int argc, char **argv)
         CASE(replaced_handles_hand_on_their_scope),
         CASE(replace_without_a_value_keeps_the_old_one),
         CASE(a_replaced_handle_leaves_its_gradient),
+        CASE(captures_replace_as_eager_runs_do),
         CASE(ending_an_outer_scope_ends_the_inner_ones),
         CASE(a_scope_ends_on_its_own_thread_only),
         CASE(freeing_early_and_twice),

@@ -152,6 +152,53 @@ void a_replaced_handle_leaves_its_gradient(void **state)
     kiln_scope_end(&scope);
 }
 
+static kiln_status replaces(void *user, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    (void)n_in, (void)n_out;
+    kiln_tensor *h = kiln_mul(in[0], in[1]);
+    for (int i = 0; i < 3; i++) {
+        kiln_scope *turn = kiln_scope_begin();
+        kiln_replace(&h, kiln_add(kiln_mul(h, in[1]), kiln_scalar(1)));
+        if (user) kiln_replace(&h, kiln_add(h, kiln_ones(dev, KILN_F32, KILN_SHAPE(3))));
+        kiln_scope_end(&turn);
+    }
+    out[0] = h;
+    return kiln_error();
+}
+
+static kiln_status calls(void *function, kiln_tensor *const *in, size_t n_in, kiln_tensor **out, size_t n_out)
+{
+    return kiln_call(function, in, n_in, out, n_out);
+}
+
+// h = x y^4 + y^2 + y + 1, with its gradients, of which each turn's values are needed; and what fails in a turn.
+void captures_replace_as_eager_runs_do(void **state)
+{
+    static const kiln_capture captures[] = {KILN_CAPTURE_STRICT, KILN_CAPTURE_AUTO, KILN_CAPTURE_TRACE};
+    for (int c = 0; c < 4; c++) {
+        kiln_scope *scope = kiln_scope_begin();
+        kiln_tensor *in[] = {kiln_full(dev, KILN_F32, KILN_SHAPE(4), 3), kiln_full(dev, KILN_F32, KILN_SHAPE(4), 2)};
+        kiln_tensor *out = NULL, *d[2] = {NULL};
+        kiln_jit_opts opts = {.size = sizeof opts, .capture = c < 3 ? captures[c] : KILN_CAPTURE_STRICT};
+        kiln_function *f = c < 3 ? kiln_jit(replaces, NULL, &opts) : NULL;
+        for (int again = 0; again < 2; again++) {
+            kiln_status status = f ? kiln_call(f, in, 2, &out, 1) : replaces(NULL, in, 2, &out, 1);
+            assert_int_equal(status, KILN_OK);
+            assert_true(first(out) == 3 * 16 + 4 + 2 + 1);
+            assert_int_equal(kiln_grad(f ? calls : replaces, f, in, 2, KILN_GRAD(.wrt = KILN_ARGS(0, 1)), d, 2),
+                             KILN_OK);
+            assert_true(first(d[0]) == 16 && first(d[1]) == 3 * 4 * 8 + 2 * 2 + 1);
+        }
+        kiln_function_free(&f);
+        f = c < 3 ? kiln_jit(replaces, &opts, &opts) : NULL; // the turn that fails
+        kiln_status status = f ? kiln_call(f, in, 2, &out, 1) : replaces(&opts, in, 2, &out, 1);
+        assert_int_equal(status, KILN_E_SHAPE);
+        expect_error(KILN_E_SHAPE, "add: ", "broadcast");
+        kiln_function_free(&f);
+        kiln_scope_end(&scope);
+    }
+}
+
 void ending_an_outer_scope_ends_the_inner_ones(void **state)
 {
     uint64_t before = stats_now().tensors;
