@@ -38,7 +38,7 @@ void lock_unguard(struct guarded *g);
         lock_guard(&guarded_, &(lock), false);          \
     }
 
-// Processors that the calling thread may run on: those of the machine, or fewer in a container or under `taskset`.
+// Processors that the calling thread may run on: those of the machine, or fewer in a cpuset or under `taskset`.
 int process_processors(void);
 // Bytes of the largest cache of a processor; a guess where the system does not say.
 int64_t process_last_cache_B(void);
