@@ -25,9 +25,11 @@ layout(push_constant, scalar) uniform Push { uint words[32]; } push;
 // One launch for several kernels. The push constant holds the address of: how many they are, the words of a block, the
 // number of the first workgroup of each, and their blocks.
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Block { uint words[]; };
-uint entry_words, entry_group;
-#define table_word(i) Block(packUint2x32(uvec2(push.words[0], push.words[1]))).words[i]
-#define arg(i) table_word(entry_words + (i))
+uint entry_group;
+Block entry_block;
+#define table_at(i) (packUint2x32(uvec2(push.words[0], push.words[1])) + uint64_t(4u * (i)))
+#define table_word(i) Block(table_at(i)).words[0]
+#define arg(i) entry_block.words[i]
 void find_entry()
 {
     uint group = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x, n = table_word(0), entry = 0, end = n;
@@ -37,7 +39,7 @@ void find_entry()
         else end = middle;
     }
     entry_group = table_word(2 + entry);
-    entry_words = 2 + n + entry * table_word(1);
+    entry_block = Block(table_at(2 + n + entry * table_word(1)));
 }
 #elif defined INDIRECT
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Block { uint words[]; };
@@ -47,7 +49,9 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Blo
 #endif
 #define arg64(i) packUint2x32(uvec2(arg(i), arg(i + 1)))
 
-// INDEX counts points, OFFSET is an element's place. Narrow places reach at most 2^31 bytes to either side.
+// INDEX counts points, OFFSET is an element's place. Narrow places reach at most 2^31 bytes to either side, and are
+// words without a sign, which drivers add to an address in the instruction that loads; where an access goes back, its
+// text gives them their sign.
 #ifdef WIDE
 #define INDEX uint64_t
 #define OFFSET int64_t
@@ -56,9 +60,9 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer Blo
 #define divided(n, d, size) ((n) / (size))
 #else
 #define INDEX uint
-#define OFFSET int
+#define OFFSET uint
 #define arg_index(i) arg(i)
-#define arg_offset(i) int(arg(i))
+#define arg_offset(i) arg(i)
 // n / size by a multiplication: the constants at word d belong to size, and n is below 2^31.
 uint divide_by(const uint n, const uint factor, const uint shift)
 {

@@ -81,14 +81,16 @@ def stages(text):
 def of_fused(text, counts):
     """The same of a fused kernel of points, in fours or eights; None of others. An access is what the compiler made
     one: operands may lie so that no four are. A conversion of a half is one instruction."""
-    part = re.search(r'(?s)\n        if \(full\) \{\n(.*?)\n        \} else \{\n', text)
+    whole = r'(?:full|(?:aligned && )?first [^\n]*)'   # a chunk, or the chunks of a workgroup
+    part = re.search(rf'(?s)\n        if \({whole}\) \{{\n(.*?)\n        \}} else \{{\n', text)
     spent, loads, stores = (counts.get('straight ' + what, 0) for what in ('instructions', 'loads', 'stores'))
     accesses = loads + stores
     if not part or not spent or not accesses or re.search(r'(?<!\[\[unroll\]\] )for \(|while \(', part.group(1)):
         return None
     halves = len(re.findall(r'(?:load|store)4?_b?f16\(', part.group(1)))
     chunk = int(re.search(r'c < (\d+)u', part.group(1)).group(1))
-    return spent, FRAME + 2 * accesses + chunk * of_statements(part.group(1)) + 4 * halves
+    chunks = int((re.search(r's < (\d+)u', part.group(1)) or [0, 1])[1])   # of an invocation
+    return spent, FRAME + 2 * accesses + chunks * (chunk * of_statements(part.group(1)) + 4 * halves)
 
 
 def of_kernel(kind, text, counts):

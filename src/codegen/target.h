@@ -12,7 +12,7 @@
 #include "ir/launch.h"
 #include "fuse/kernel.h"
 
-#define PLAN_CHOICES 14
+#define PLAN_CHOICES 15
 struct codegen_plan {
     uint8_t target;                 // enum code_target
     uint8_t form;                   // the emitter's own: pointwise, row, column ...

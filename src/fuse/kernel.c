@@ -219,6 +219,23 @@ bool fused_is_placed(const struct fused_kernel *k, int access)
     return false;
 }
 
+bool fused_is_linear(const struct fused_kernel *k, const struct fused_access *a)
+{
+    int64_t dense = 1;
+    for (int d = k->n_dims - 1; d >= 0; d--) {
+        if (a->strides[d] != dense) return false;
+        dense *= k->sizes[d];
+    }
+    return true;
+}
+
+bool fused_goes_back(const struct fused_kernel *k, const struct fused_access *a)
+{
+    for (int d = 0; d < k->n_dims; d++)
+        if (a->strides[d] < 0) return true;
+    return false;
+}
+
 bool fused_same_places(const struct fused_kernel *k, const struct fused_access *a, const struct fused_access *b)
 {
     if (a->offset != b->offset) return false;

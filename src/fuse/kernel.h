@@ -11,8 +11,9 @@
 // by TOTAL values and outputs, for no point may wait for all others.
 //
 // Nothing in the DAG names a size: sizes, strides, offsets and scalars are arguments of the compiled kernel. What the
-// code may rely on is only what fused_family tells apart: dtypes, structure, which strides are 0, 1 or another, the
-// bucket of the row's length, and whether indices fit into 32 bits.
+// code may rely on is only what fused_family tells apart: dtypes, structure, which strides are 0, 1, negative or
+// another, which accesses of a space without R are linear, the bucket of the row's length, and whether indices fit into
+// 32 bits.
 #pragma once
 #include "base/arena.h"
 #include "base/str.h"
@@ -138,6 +139,10 @@ static inline bool fused_carries(const struct fused_kernel *k, int output)
     return any;
 }
 bool fused_is_placed(const struct fused_kernel *k, int access); // read at places that are computed
+// Whether the points of the whole space, in their order, are neighbours there.
+bool fused_is_linear(const struct fused_kernel *k, const struct fused_access *a);
+// Whether an access goes back somewhere.
+bool fused_goes_back(const struct fused_kernel *k, const struct fused_access *a);
 // Whether two accesses of the kernel go through their memory alike, point by point.
 bool fused_same_places(const struct fused_kernel *k, const struct fused_access *a, const struct fused_access *b);
 // Nothing is folded, and several points store the same element.

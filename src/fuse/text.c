@@ -18,13 +18,14 @@ static void add_u16(struct str *s, unsigned v)
 
 static unsigned stride_class(int64_t stride)
 {
-    return stride == 0 ? 0 : stride == 1 ? 1 : 2;
+    return stride == 0 ? 0 : stride == 1 ? 1 : stride < 0 ? 3 : 2;
 }
 
 static void add_access(struct str *s, const struct fused_kernel *k, const struct fused_access *a)
 {
     add_byte(s, a->dtype);
     for (int d = 0; d < k->n_dims; d++) add_byte(s, stride_class(a->strides[d]));
+    if (!k->n_reduce) add_byte(s, fused_is_linear(k, a));
 }
 
 static void add_node(struct str *s, const struct scalar_node *n)

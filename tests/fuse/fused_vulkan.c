@@ -1,5 +1,7 @@
 // Fused kernels as GLSL on the Vulkan device, against the reference that computes them on the host point by point.
 #include "fused_vulkan_fixture.h"
+#include "codegen/glsl/form.h"
+#include "ir/tile.h"
 
 // --- pointwise
 
@@ -419,6 +421,83 @@ static void unaligned_starts(void **state)
     }
 }
 
+// Kernels of points have so many fours a lane, as if that had been measured; 0: as the device's start values say.
+static void force_fours(unsigned fours)
+{
+    unsigned number = fours ? tile_number(TILE_POINT, (struct tile){256, (uint16_t)fours}) : 0;
+    for (uint32_t place = 0; place < TILE_PLACES; place++)
+        if (tile_largest_of(place).kind == TILE_POINT) tile_set(dev->caps.tiles, place, number);
+}
+
+// Of points in chunks, several a lane, with what it is compiled as.
+static void check_chunks(struct build *b, uint32_t each, uint32_t vector)
+{
+    finish(b);
+    struct codegen_plan plan = {0};
+    struct glsl_form form;
+    assert_int_equal(glsl_plan(&b->k, &dev->caps, &plan), KILN_OK);
+    glsl_form_load(&plan, &form);
+    assert_int_equal(form.each, each);
+    assert_int_equal(form.vector, vector);
+    check(b);
+    build_end(b);
+}
+
+// A workgroup that is whole asks for no point, the last one does: fewer points than it has, as many, one more, fours
+// and none; operands that lie along the points, are the same for all of a row or go backwards; places computed.
+static void several_chunks_a_lane(void **state)
+{
+    static const int64_t sizes[][2] = {{1, 4092}, {1, 4095}, {1, 4096},  {1, 4097},
+                                       {3, 4096}, {7, 1200}, {129, 132}, {5, 1639}};
+    dev->caps.parallelism = 1 << 17;
+    force_fours(4);
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        int64_t rows = sizes[i][0], columns = sizes[i][1];
+        static const unsigned dtypes[] = {KILN_F32, KILN_U8, KILN_I64};
+        for (size_t t = 0; t < COUNT_OF(dtypes); t++) {
+            struct build b;
+            build_begin(&b, 0, 2, sizes[i]);
+            int x = load(&b, dtypes[t], 3), y = load(&b, dtypes[t], 1), z = load(&b, dtypes[t], 2);
+            store(&b, dtypes[t], 3, expr(&b, "a * b - a + c", class_of(dtypes[t]), (const int[]){x, y, z}, 3));
+            store(&b, dtypes[t], 3, expr2(&b, "a - b", x, y));
+            check_chunks(&b, 4, GLSL_VECTOR_SPLIT);
+        }
+        // Rows from the last to the first, and a row of another matrix that is wider.
+        struct build b;
+        build_begin(&b, 0, 2, sizes[i]);
+        int x = dag_load(&b.dag, CLASS_F32, (uint16_t)add_in(&b, KILN_F32, (const int64_t[]){-columns, 1}), -1, -1);
+        int y = dag_load(&b.dag, CLASS_F32, (uint16_t)add_in(&b, KILN_F32, (const int64_t[]){columns + 4, 1}), -1, -1);
+        int place = expr2(&b, "a + b", dag_dim(&b.dag, 1), dag_dim(&b.dag, 0));
+        store(&b, KILN_F32, 3, expr(&b, "a - b + f32(c)", CLASS_F32, (const int[]){x, y, place}, 3));
+        check_chunks(&b, 4, GLSL_VECTOR_SPLIT);
+        // Columns backwards, every second one, and a transposed operand: element by element.
+        build_begin(&b, 0, 2, sizes[i]);
+        x = dag_load(&b.dag, CLASS_F32, (uint16_t)add_in(&b, KILN_F32, (const int64_t[]){columns, -1}), -1, -1);
+        y = dag_load(&b.dag, CLASS_F32, (uint16_t)add_in(&b, KILN_F32, (const int64_t[]){2 * columns, 2}), -1, -1);
+        int u = dag_load(&b.dag, CLASS_F32, (uint16_t)add_in(&b, KILN_F32, (const int64_t[]){1, rows}), -1, -1);
+        store(&b, KILN_F32, 3, expr(&b, "a - b * c", CLASS_F32, (const int[]){x, y, u}, 3));
+        check_chunks(&b, 4, 0);
+    }
+}
+
+// What a lane has several of is for devices that are full all the same: a few points, and processors, have one.
+static void few_points_have_one_chunk_a_lane(void **state)
+{
+    static const struct {
+        uint32_t parallelism;
+        int64_t n;
+        uint32_t each, vector;
+    } cases[] = {
+        {4096, 32 * 4096 - 4, 1, GLSL_VECTOR_SPLIT}, {4096, 32 * 4096, 4, GLSL_VECTOR_SPLIT}, {1024, 1 << 20, 1, 1}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct build b;
+        dev->caps.parallelism = cases[i].parallelism;
+        build_begin(&b, 0, 1, &cases[i].n);
+        store(&b, KILN_F32, 1, expr1(&b, "a + 1.0", load(&b, KILN_F32, 1)));
+        check_chunks(&b, cases[i].each, cases[i].vector);
+    }
+}
+
 // The forms that a large device takes, and those of one whose lanes cannot exchange values, run here too.
 static void the_forms_of_a_large_device(void **state)
 {
@@ -586,6 +665,7 @@ static void random_kernels_match_the_reference(void **state)
     for (int round = 0; round < rounds; round++) {
         dev->caps.parallelism = round & 1 ? 1024 : 1 << 17;
         dev->caps.shuffle = round % 5 != 0;
+        force_fours(round % 3 ? 0 : 4);
         struct pool p = {.n = 0};
         int64_t sizes[FUSED_MAX_DIMS];
         seed = (uint32_t)round * 7919 + 1;
@@ -634,6 +714,8 @@ int main(int argc, char **argv)
         CASE(wide_indices),
         CASE(many_accesses),
         CASE(unaligned_starts),
+        CASE(several_chunks_a_lane),
+        CASE(few_points_have_one_chunk_a_lane),
         CASE(the_forms_of_a_large_device),
         CASE(the_forms_without_shuffles),
         CASE(empty_spaces),

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #define MAX_BUFFERS 16
+#define BEHIND_B    64 // behind each buffer, which stay as they were
 
 // --- building kernels
 
@@ -68,7 +69,7 @@ static inline struct fused_access new_access(struct build *b, unsigned dtype, co
         *(strides[d] < 0 ? &lo : &hi) += strides[d] * (b->k.sizes[d] - 1);
     }
     for (int d = 0; d < b->k.n_dims; d++)
-        if (b->k.sizes[d] == 0) lo = hi = 0; // nothing is touched
+        if (b->k.sizes[d] == 0 && strides[d]) lo = hi = 0; // nothing is touched
     a.offset -= lo;
     a.buffer = (uint16_t)new_buffer(b, dtype, skip + hi - lo + 1);
     return a;
@@ -384,18 +385,23 @@ static inline uint64_t size_of(const struct build *b, int i)
 static inline void arrays_begin(const struct build *b, struct arrays *a)
 {
     for (int i = 0; i < b->n_buffers; i++) {
-        a->expected[i] = malloc(size_of(b, i));
+        a->expected[i] = malloc(size_of(b, i) + BEHIND_B);
         fill(a->expected[i], b->dtypes[i], b->elements[i]);
-        a->blocks[i] = block_new(size_of(b, i), a->expected[i]);
+        memset((uint8_t *)a->expected[i] + size_of(b, i), 0x5a, BEHIND_B);
+        a->blocks[i] = block_new(size_of(b, i) + BEHIND_B, a->expected[i]);
     }
 }
 
 static inline void arrays_compare(const struct build *b, struct arrays *a, double ulps, double scale)
 {
     for (int i = 0; i < b->n_buffers; i++) {
-        void *got = malloc(size_of(b, i));
-        assert_ok(device_download(dev, got, a->blocks[i].address, size_of(b, i)));
+        uint8_t *got = malloc(size_of(b, i) + BEHIND_B);
+        assert_ok(device_download(dev, got, a->blocks[i].address, size_of(b, i) + BEHIND_B));
         assert_near(got, a->expected[i], b->dtypes[i], b->elements[i], ulps, scale, &b->k, i);
+        for (int at = 0; at < BEHIND_B; at++)
+            if (got[size_of(b, i) + (size_t)at] != 0x5a)
+                fail_msg("%s: byte %d behind buffer %d, of %lld elements, is not what it was", b->k.name, at, i,
+                         (long long)b->elements[i]);
         free(got);
     }
 }

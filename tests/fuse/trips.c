@@ -392,6 +392,32 @@ static void a_family_knows_the_loop(void **unused)
     case_end(&c);
 }
 
+// Code may rely on strides of 0, 1 and below, and on neighbours all over the space; not on sizes.
+static void a_family_knows_how_memory_is_walked(void **unused)
+{
+    static const struct {
+        int64_t sizes[2], strides[2];
+        int as; // the first that is of the same family
+    } walks[] = {{{5, 8}, {8, 1}, 0},  {{7, 3}, {3, 1}, 0},  {{5, 8}, {12, 1}, 2}, {{5, 8}, {9, 1}, 2},
+                 {{5, 8}, {-8, 1}, 4}, {{5, 8}, {0, 1}, 5},  {{5, 8}, {8, -1}, 6}, {{5, 8}, {1, 5}, 7},
+                 {{5, 8}, {1, 9}, 7},  {{5, 8}, {12, 2}, 9}, {{5, 8}, {1, -5}, 10}};
+    struct str text[COUNT_OF(walks)];
+    for (size_t i = 0; i < COUNT_OF(walks); i++) {
+        begin(2, 0, walks[i].sizes);
+        case_out(&c, dag_load(&c.b, CLASS_F32, (uint16_t)case_in(&c, KILN_F32, walks[i].strides), -1, -1), KILN_F32,
+                 (const int64_t[]){walks[i].sizes[1], 1});
+        finish();
+        family_is(&c.k, &text[i]);
+        case_end(&c);
+    }
+    for (size_t i = 0; i < COUNT_OF(walks); i++)
+        for (size_t k = 0; k < i; k++) {
+            bool same = text[i].len == text[k].len && !memcmp(text[i].text, text[k].text, text[i].len);
+            if (same != (walks[i].as == walks[k].as)) fail_msg("%zu and %zu: %s", i, k, same ? "same" : "not the same");
+        }
+    for (size_t i = 0; i < COUNT_OF(walks); i++) str_free(&text[i]);
+}
+
 // --- side by side
 
 static struct fused_kernel *alone(void)
@@ -500,6 +526,7 @@ int main(void)
         cmocka_unit_test(programs_by_the_reference),
         cmocka_unit_test(what_cannot_be_inside),
         cmocka_unit_test(a_family_knows_the_loop),
+        cmocka_unit_test(a_family_knows_how_memory_is_walked),
         cmocka_unit_test(kernels_beside_each_other),
         cmocka_unit_test(other_spaces_stay_apart),
         cmocka_unit_test(the_verifier_knows_trips),

@@ -1,5 +1,5 @@
-// The choice of a form. All numbers follow from the family and the device, never from sizes that the family leaves
-// open: a plan serves every kernel of its family.
+// The choice of a form. Numbers follow from the family and the device, and from how many points there are, where that
+// is worth another form: a plan is part of what a kernel is known by.
 #include "codegen/glsl/form.h"
 #include "ir/grid.h"
 #include "ir/tile.h"
@@ -10,6 +10,7 @@
 #define POINT_LOCAL    256
 #define MAX_LANES      1024
 #define SPLIT_LANES    256
+#define LONG_BODY      64 // nodes
 #define REGISTERS_KEPT 64 // values that a lane may keep between passes
 
 bool glsl_takes_neighbours(const struct fused_kernel *k, int access)
@@ -195,6 +196,19 @@ static void choose_attention(const struct fused_kernel *k, const struct device_c
     f->tile_n = (uint32_t)ceil_div((uint64_t)glsl_section_size(k, &s, 2), width) * width;
 }
 
+// Something is read or written by neighbours, and nothing at places that lie apart. What is gathered is at its own.
+static bool goes_by_neighbours(const struct fused_kernel *k)
+{
+    bool any = false;
+    for (int i = 0; i < k->n_in + k->n_out; i++) {
+        bool placed = i < k->n_in && fused_is_placed(k, i);
+        int64_t step = k->n_dims && !placed ? fused_access_at(k, i)->strides[k->n_dims - 1] : 0;
+        if (step && step != 1) return false;
+        any = any || glsl_takes_neighbours(k, i);
+    }
+    return any;
+}
+
 static void choose_form(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *f)
 {
     int64_t longest = fused_longest_row(k);
@@ -232,22 +246,33 @@ static void choose_form(const struct fused_kernel *k, const struct device_caps *
         // A row that is read once gains from many small workgroups; one that is read again, from staying in the caches.
         if (f->splits && f->lanes > SPLIT_LANES) f->lanes = SPLIT_LANES;
     }
-    bool dense = false;
-    for (int i = 0; i < k->n_in + k->n_out; i++) dense = dense || glsl_takes_neighbours(k, i);
-    if (f->kind != GLSL_COLUMNS && f->chunk > 1 && dense) f->vector = grid_is_small(caps) ? 1 : GLSL_VECTOR_SPLIT;
+    if (f->kind != GLSL_COLUMNS && f->chunk > 1 && goes_by_neighbours(k))
+        f->vector = grid_is_small(caps) ? 1 : GLSL_VECTOR_SPLIT;
     if (f->kind != GLSL_COLUMNS && caps->shuffle && caps->subgroup_size > 1) f->subgroup = caps->subgroup_size;
+}
+
+// Several chunks a lane where the device is full all the same, as kernels of the catalogue have: what a workgroup
+// begins with is paid once for all. A table has kernels of many sizes, which share a plan. Long bodies gain nothing.
+static uint32_t chunks_each(const struct fused_kernel *k, const struct device_caps *caps, const struct glsl_form *f)
+{
+    if (grid_is_small(caps) || f->kind != GLSL_POINTS || k->trips.on || k->has_total) return 1;
+    if (k->dag.n_nodes > LONG_BODY) return 1;
+    struct tile_work w = {TILE_POINT, CLASS_F32, {k->table ? INT64_MAX : (uint64_t)fused_points(k), 4, 1}};
+    uint32_t run = tile_choose(caps, &w).run * 4u / f->chunk;
+    return run ? run : 1;
 }
 
 void glsl_form_choose(const struct fused_kernel *k, const struct device_caps *caps, int n_kept, struct glsl_form *out)
 {
     choose_form(k, caps, n_kept, out);
     out->halves = caps->halves;
+    out->each = chunks_each(k, caps, out);
 }
 
 void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 {
-    const uint32_t values[] = {f->kind,     f->lanes,  f->rows,   f->chunk, f->keep,  f->vector, f->splits,
-                               f->subgroup, f->tile_m, f->tile_n, f->run,   f->small, f->matrix, f->halves};
+    const uint32_t values[] = {f->kind,   f->lanes,  f->rows, f->chunk, f->keep,   f->vector, f->splits, f->subgroup,
+                               f->tile_m, f->tile_n, f->run,  f->small, f->matrix, f->halves, f->each};
     _Static_assert(sizeof values == sizeof *f && sizeof values <= sizeof p->choices, "a form fits into a plan");
     memcpy(p->choices, values, sizeof values);
     p->form = (uint8_t)f->kind;
@@ -258,7 +283,8 @@ void glsl_form_save(const struct glsl_form *f, struct codegen_plan *p)
 void glsl_form_load(const struct codegen_plan *p, struct glsl_form *out)
 {
     const uint32_t *c = p->choices;
-    *out = (struct glsl_form){c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10], c[11], c[12], c[13]};
+    *out = (struct glsl_form){c[0], c[1], c[2],  c[3],  c[4],  c[5],  c[6], c[7],
+                              c[8], c[9], c[10], c[11], c[12], c[13], c[14]};
 }
 
 void glsl_sections_of(const struct fused_kernel *k, const struct glsl_form *f, struct glsl_sections *out)

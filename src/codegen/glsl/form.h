@@ -31,6 +31,8 @@ struct glsl_form {
     uint32_t small;          // of tiles: all is edge, see shaders/product.glsl
     uint32_t matrix;         // of tiles: side of a subgroup's matrices; 0: sums are in registers
     uint32_t halves;         // instructions convert f16
+    uint32_t each;           // chunks of points that a lane has: a workgroup whose points are all there takes them
+                             // without asking for one
 };
 
 // First word of each argument, -1 for none. A number is one word, or two where indices are wide; a division constant is

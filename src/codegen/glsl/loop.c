@@ -4,7 +4,8 @@
 // or eight of two bytes are, which drivers make one access of 16 bytes, and are loaded and stored whole; else the
 // elements of a chunk lie a step apart, so that neighbouring lanes touch neighbouring memory. The body is written for
 // one element of the chunk: once for whole chunks, where nothing is asked for an element, and once for others; but once
-// for both in loops over what fits into registers, which are unrolled.
+// for both in loops over what fits into registers, which are unrolled. Of points a lane may have several chunks, a
+// workgroup's stride apart (form.each): where all of a workgroup are whole, nothing is asked for them either.
 //
 // A row that fits into registers (form.keep) is walked with a constant count; values that a later loop needs stay in
 // arrays, which unrolling turns into registers. Of a longer row each loop computes what it needs from the inputs again.
@@ -12,6 +13,7 @@
 #include "codegen/glsl/emit.h"
 #include "ir/type.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { BLOCK_CHUNKS = 16, BLOCK_MOST = 64 }; // of each lane, to a block; elements
@@ -52,8 +54,9 @@ void glsl_mark_kept(const struct fused_kernel *k, uint8_t *first, uint8_t *want,
 
 // --- what one loop does ---
 
-// What the body of a loop is written for: chunks of which `full` tells, whole ones, others.
-enum chunks { CHUNKS_ANY, CHUNKS_WHOLE, CHUNKS_LOOSE };
+// What the body of a loop is written for: chunks of which `full` tells, whole ones, others; and those whose elements
+// lie a step apart and are all there.
+enum chunks { CHUNKS_ANY, CHUNKS_WHOLE, CHUNKS_LOOSE, CHUNKS_STEPS };
 
 struct row_loop {
     int pass;
@@ -114,7 +117,10 @@ static void add_places(struct glsl_emitter *e, const struct row_loop *l, const c
         if (which & (n->n_args ? PLACE_GATHERS : PLACE_LOADS)) used[n->code] = true;
     }
     for (int i = 0; i < k->n_out; i++) used[k->n_in + i] = (which & PLACE_STORES) && is_output_here(e, l, i);
-    glsl_add_indices(e, indent, "r", first, k->n_dims);
+    if (l->chunks != CHUNKS_WHOLE)
+        glsl_add_indices(e, indent, "r", first, k->n_dims);
+    else if (which & PLACE_GATHERS)
+        str_addf(e->out, "%sINDEX i%d = of_chunk + c;\n", indent, k->n_dims - 1);
     for (int i = 0; i < k->n_in + k->n_out; i++)
         if (used[i]) glsl_add_place(e, indent, 'o', l->points ? 0 : 'b', i, first, k->n_dims);
 }
@@ -325,11 +331,20 @@ static void add_loop_head(struct glsl_emitter *e, const struct row_loop *l)
     }
 }
 
+// What the elements of a whole chunk, neighbours along the fast dimension, have in common.
+static void add_chunk_indices(struct glsl_emitter *e, const char *indent)
+{
+    int n = e->k->n_dims;
+    glsl_add_indices(e, indent, "at", glsl_first_walked(e->k, &e->form), n);
+    str_addf(e->out, "%sINDEX of_chunk = i%d;\n", indent, n - 1);
+}
+
 // Chunks of elements, as e->form.vector and l->chunks say.
 static void add_body(struct glsl_emitter *e, const struct row_loop *l, const char *indent)
 {
     bool whole = l->chunks == CHUNKS_WHOLE, loose = l->chunks == CHUNKS_LOOSE;
     const char *inner = glsl_deeper(indent);
+    if (whole) add_chunk_indices(e, indent);
     if (e->form.vector && !loose) add_vector_loads(e, l, indent);
     if (!l->rest)
         str_addf(e->out, "%s[[%s]] for (uint c = 0u; c < %uu; c++) {\n", indent, loose ? "dont_unroll" : "unroll",
@@ -337,7 +352,7 @@ static void add_body(struct glsl_emitter *e, const struct row_loop *l, const cha
     else
         str_addf(e->out, "%sfor (INDEX r = at; r < end; r += step) {\n", indent);
     if (!l->rest) str_addf(e->out, whole ? "%sINDEX r = at + c;\n" : "%sINDEX r = at + c * step;\n", inner);
-    str_addf(e->out, whole || l->rest ? "%s{\n" : "%sif (r < end) {\n", inner);
+    str_addf(e->out, whole || l->rest || l->chunks == CHUNKS_STEPS ? "%s{\n" : "%sif (r < end) {\n", inner);
     add_element(e, l, glsl_deeper(inner));
     str_addf(e->out, "%s}\n%s}\n", inner, indent);
     // The marks of what is known inside the element's scope do not hold outside.
@@ -377,6 +392,42 @@ static void add_two_bodies(struct glsl_emitter *e, struct row_loop *l)
     str_addf(e->out, "%s}\n%s}\n", inner, l->indent);
 }
 
+// One of several chunks of points that a lane has. Where fours may be had, `place` is where they are.
+static void add_chunk_of(struct glsl_emitter *e, struct row_loop *l, enum chunks chunks, const char *place)
+{
+    const struct glsl_form *f = &e->form;
+    uint32_t pace = f->lanes * f->rows;
+    const char *indent = glsl_deeper(glsl_deeper(l->indent)), *inner = glsl_deeper(indent);
+    str_addf(e->out, "%s[[%s]] for (uint s = 0u; s < %uu; s++) {\n", indent,
+             chunks == CHUNKS_WHOLE || chunks == CHUNKS_STEPS ? "unroll" : "dont_unroll", f->each);
+    str_addf(e->out, "%sINDEX at = first + s * %uu + %s;\n", inner, pace * f->chunk, place);
+    if (chunks == CHUNKS_ANY)
+        str_addf(e->out, "%suint step = aligned ? 1u : %uu;\n%sbool full = aligned && at + %uu <= end;\n", inner, pace,
+                 inner, f->chunk);
+    else if (chunks != CHUNKS_WHOLE)
+        str_addf(e->out, "%sconst uint step = %uu;\n", inner, pace);
+    l->chunks = chunks;
+    add_body(e, l, inner);
+    str_addf(e->out, "%s}\n", indent);
+}
+
+// Several chunks of points a lane: a workgroup whose points are all there asks for none, any other goes chunk by chunk.
+static void add_workgroup(struct glsl_emitter *e, struct row_loop *l)
+{
+    const struct glsl_form *f = &e->form;
+    uint32_t points = f->lanes * f->rows * f->chunk * f->each;
+    const char *indent = l->indent, *inner = glsl_deeper(indent);
+    char fours[32], either[48];
+    snprintf(fours, sizeof fours, "lane * %uu", f->chunk);
+    snprintf(either, sizeof either, "(aligned ? lane * %uu : lane)", f->chunk);
+    str_addf(e->out, "%s{\n%sINDEX first = INDEX(group_index()) * %uu;\n", indent, inner, points);
+    str_addf(e->out, "%sif (%sfirst + %uu <= end) {\n", inner, f->vector ? "aligned && " : "", points);
+    add_chunk_of(e, l, f->vector ? CHUNKS_WHOLE : CHUNKS_STEPS, f->vector ? fours : "lane");
+    str_addf(e->out, "%s} else {\n", inner);
+    add_chunk_of(e, l, f->vector ? CHUNKS_ANY : CHUNKS_LOOSE, f->vector ? either : "lane");
+    str_addf(e->out, "%s}\n%s}\n", inner, indent);
+}
+
 // The body of a loop, and the loop where it has no blocks.
 static void add_chunks(struct glsl_emitter *e, const struct row_loop *loop)
 {
@@ -384,6 +435,8 @@ static void add_chunks(struct glsl_emitter *e, const struct row_loop *loop)
     want_arguments(e, &l);
     if (e->form.vector && !l.points && !e->form.keep) {
         add_two_loops(e, &l);
+    } else if (e->form.each > 1) {
+        add_workgroup(e, &l);
     } else if (e->form.vector == GLSL_VECTOR_SPLIT && l.points) {
         add_two_bodies(e, &l);
     } else {

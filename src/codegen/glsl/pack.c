@@ -119,7 +119,7 @@ static kiln_status plan_grid(struct packer *p, const struct device_caps *caps, u
     const struct glsl_layout *l = &p->layout;
     uint64_t local = f->lanes * f->rows, slots = 0;
     bool by_points = f->kind == GLSL_POINTS;
-    uint64_t blocks = by_points ? ceil_div(points, local * f->chunk) : ceil_div(points, f->rows);
+    uint64_t blocks = by_points ? ceil_div(points, local * f->chunk * f->each) : ceil_div(points, f->rows);
     uint32_t splits = by_points ? 1 : splits_of(p, caps, blocks, length);
     uint64_t groups = glsl_is_product(f) ? put_tiles(p) : blocks * splits;
     if (splits > 1) slots += (uint64_t)count_folds(p->k, false) * points * splits;

@@ -76,9 +76,11 @@ static void add_scalar(struct str *s, enum scalar_class cls, int at)
 
 void glsl_add_address(struct glsl_emitter *e, char name, int access)
 {
-    unsigned size_B = dtype_size_B[fused_access_at(e->k, access)->dtype];
-    str_addf(e->out, e->wide ? "A%d + uint64_t(%c%d * %ul)" : "A%d + uint64_t(%c%d * %u)", access, name, access,
-             size_B);
+    const struct fused_access *a = fused_access_at(e->k, access);
+    const char *form = e->wide                    ? "A%d + uint64_t(%c%d * %ul)"
+                       : fused_goes_back(e->k, a) ? "A%d + uint64_t(int64_t(int(%c%d * %uu)))"
+                                                  : "A%d + uint64_t(%c%d * %uu)";
+    str_addf(e->out, form, access, name, access, (unsigned)dtype_size_B[a->dtype]);
 }
 
 static void add_load(struct glsl_emitter *e, int node)
@@ -96,7 +98,9 @@ static void add_load(struct glsl_emitter *e, int node)
     if (n->n_args == 0) {
         glsl_add_address(e, 'o', n->code);
     } else {
-        str_addf(s, "A%d + uint64_t((int64_t(o%d) + ", n->code, n->code);
+        bool back = !e->wide && fused_goes_back(e->k, &e->k->in[n->code]);
+        str_addf(s, back ? "A%d + uint64_t((int64_t(int(o%d)) + " : "A%d + uint64_t((int64_t(o%d) + ", n->code,
+                 n->code);
         scalar_emit_ref(s, TARGET_GLSL, &e->k->dag, n->arg[0]);
         str_addf(s, ") * %ul)", dtype_size_B[dtype]);
     }
@@ -177,6 +181,10 @@ void glsl_add_place(struct glsl_emitter *e, const char *indent, char name, char 
     const struct fused_access *a = fused_access_at(e->k, access);
     bool any = base != 0;
     str_addf(e->out, "%sOFFSET %c%d = ", indent, name, access);
+    if (!base && first == 0 && end == e->k->n_dims && end > 1 && fused_is_linear(e->k, a)) {
+        str_add(e->out, "OFFSET(r);\n");
+        return;
+    }
     if (base) str_addf(e->out, "%c%d", base, access);
     for (int d = first; d < end; d++) {
         if (a->strides[d] == 0) continue;
