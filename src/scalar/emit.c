@@ -230,8 +230,21 @@ void scalar_emit_ref(struct str *s, enum scalar_target target, const struct scal
         str_addf(s, "t%d", node);
 }
 
+static bool is_in_scope(const struct scalar_emit *e, int i)
+{
+    return e->skip && e->skip[i];
+}
+
+static void add_ref(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e, int node)
+{
+    if (e->name && d->nodes[node].kind != SCALAR_CONST && !is_in_scope(e, node))
+        str_addf(s, "%c%d", e->name, node);
+    else
+        scalar_emit_ref(s, e->target, d, node);
+}
+
 // Copies a spelling, with the identifiers a, b, c replaced by the arguments of node n.
-static void add_spelling(struct str *s, enum scalar_target target, const struct scalar_dag *d,
+static void add_spelling(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e,
                          const struct scalar_node *n, const char *text)
 {
     while (*text) {
@@ -239,7 +252,7 @@ static void add_spelling(struct str *s, enum scalar_target target, const struct 
         if (isalnum((unsigned char)*text) || *text == '_')
             while (isalnum((unsigned char)text[length]) || text[length] == '_') length++;
         if (length == 1 && *text >= 'a' && *text <= 'c')
-            scalar_emit_ref(s, target, d, n->arg[*text - 'a']);
+            add_ref(s, d, e, n->arg[*text - 'a']);
         else
             str_addn(s, text, length);
         text += length;
@@ -252,11 +265,11 @@ static void add_value(struct str *s, const struct scalar_dag *d, const struct sc
     if (n->kind == SCALAR_CONST) {
         add_literal(s, e->target, n);
     } else if (n->kind == SCALAR_PRIM && n->code == PRIM_rare && e->usual) {
-        scalar_emit_ref(s, e->target, d, n->arg[2]);
+        add_ref(s, d, e, n->arg[2]);
     } else if (n->kind == SCALAR_PRIM && n->n_args) {
         enum scalar_class key = d->nodes[n->arg[prim_key_arg(n->code)]].cls;
         const struct scalar_node *count = n->n_args == 2 ? &d->nodes[n->arg[1]] : NULL;
-        add_spelling(s, e->target, d, n, e->text ? e->text(n->code) : prim_text(n->code, key, e->target, count));
+        add_spelling(s, d, e, n, e->text ? e->text(n->code) : prim_text(n->code, key, e->target, count));
     } else {
         e->leaf(s, d, i, e->user);
     }
@@ -266,8 +279,8 @@ static void add_declaration(struct str *s, const struct scalar_dag *d, const str
 {
     enum scalar_class cls = d->nodes[i].cls;
     bool precise = e->target == TARGET_GLSL && (cls == CLASS_F32 || cls == CLASS_F64);
-    str_addf(s, "%s%s%s t%d = ", e->indent ? e->indent : "", precise ? "precise " : "",
-             e->type ? e->type : scalar_class_type(e->target, cls), i);
+    str_addf(s, "%s%s%s %c%d = ", e->indent ? e->indent : "", precise ? "precise " : "",
+             e->type ? e->type : scalar_class_type(e->target, cls), e->name ? e->name : 't', i);
 }
 
 static void add_statement(struct str *s, const struct scalar_dag *d, const struct scalar_emit *e, int i)
@@ -275,11 +288,6 @@ static void add_statement(struct str *s, const struct scalar_dag *d, const struc
     add_declaration(s, d, e, i);
     add_value(s, d, e, i);
     str_add(s, ";\n");
-}
-
-static bool is_in_scope(const struct scalar_emit *e, int i)
-{
-    return e->skip && e->skip[i];
 }
 
 // --- rare cases
@@ -300,15 +308,15 @@ static void add_rare(struct str *s, const struct scalar_dag *d, const struct sca
     const struct scalar_node *n = &d->nodes[i];
     const char *indent = e->indent ? e->indent : "";
     add_declaration(s, d, e, i);
-    scalar_emit_ref(s, e->target, d, n->arg[2]);
+    add_ref(s, d, e, n->arg[2]);
     str_addf(s, ";\n%sif (", indent);
-    scalar_emit_ref(s, e->target, d, n->arg[0]);
+    add_ref(s, d, e, n->arg[0]);
     str_add(s, ") {\n");
     mark_waiting(d, n->arg[1], e->within, mark);
     for (int k = 0; k <= n->arg[1]; k++)
         if (mark[k] && !is_in_scope(e, k)) add_statement(s, d, e, k);
     str_addf(s, "%st%d = ", indent, i);
-    scalar_emit_ref(s, e->target, d, n->arg[1]);
+    add_ref(s, d, e, n->arg[1]);
     str_addf(s, ";\n%s}\n", indent);
 }
 

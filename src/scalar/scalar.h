@@ -117,6 +117,7 @@ struct scalar_emit {
     const uint8_t *skip; // skip[i] != 0: node i is already in scope under its name (may be NULL)
     const uint8_t *want; // only nodes with want[i] != 0 are emitted (may be NULL: all that root needs)
     bool usual;          // rare(c, a, b) is b: the caller knows that no element is a rare case
+    char name;           // the letter of temporaries, but of those in scope (0: t)
     // GLSL: not NULL: what only rare cases need stands in a block of theirs, and within[i] is set where the name of
     // node i does not leave one. read[i] != 0: more than nodes read node i (may be NULL: only the root).
     uint8_t *within;

@@ -125,10 +125,10 @@ static void pointwise_text(void **state)
         "cpu_pointwise_fn CPU_FN(kernel_k_f32);\n"
         "void CPU_FN(kernel_k_f32)(int64_t n, const void *const *in, void *out, const uint64_t *scalars)\n"
         "{\n"
-        "    const float *x0 = in[0];\n"
-        "    const float *x1 = in[1];\n"
         "    float *y = out;\n"
         "    (void)in, (void)scalars;\n"
+        "    const float *x0 = in[0];\n"
+        "    const float *x1 = in[1];\n"
         "#pragma omp simd\n"
         "    for (int64_t i = 0; i < n; i++) {\n"
         "        float t0 = x0[i];\n"
@@ -142,6 +142,43 @@ static void pointwise_text(void **state)
     analyze("a * s", KERNEL_POINTWISE, 1);
     static const char *const scalar[] = {"cpu_scalar_f32(scalars[0])", "#pragma omp simd", "y[i] ="};
     expect_text(scalar, COUNT_OF(scalar));
+}
+
+// What is long takes two positions at once, each statement of both beside each other; the rest is filled up.
+static void two_at_once_text(void **state)
+{
+    analyze("log(1 + exp(a * b)) * log(1 + exp(a - b)) + log(a * s)", KERNEL_POINTWISE, 2);
+    static const char *const parts[] = {
+        "    enum { WIDTH = CPU_VECTOR_B / sizeof(float) };\n    float done[2 * WIDTH];\n",
+        "        int64_t half = (n - at) / (2 * WIDTH) * WIDTH;\n        count = 2 * half;\n",
+        "            half = WIDTH, count = n - at, to = done;\n",
+        "            x1 = CPU_FN(cpu_filled)(rest1, x1, sizeof *x1, count, 2 * WIDTH);\n",
+        "#pragma omp simd\n        for (int64_t i = 0; i < half; i++) {\n",
+        "            float t0 = x0[i];\n            float u0 = x0[i + half];\n",
+        "            float t1 = x1[i];\n            float u1 = x1[i + half];\n",
+        "            to[i] = t",
+        "            to[i + half] = u",
+        "        if (to == done) memcpy(y + at, done, sizeof *y * (size_t)count);\n    }\n}\n",
+    };
+    expect_text(parts, COUNT_OF(parts));
+}
+
+// What is rare is asked of both positions, and the whole part computed once more.
+static void rare_text(void **state)
+{
+    analyze("rare(a > 100, exp(a), a * b)", KERNEL_POINTWISE, 2);
+    static const char *const parts[] = {
+        "float done[256];\n    bool apart = true;\n",
+        "    apart = apart && cpu_apart(y, n * (int64_t)sizeof *y, in[0], n * (int64_t)sizeof(float));\n",
+        "        int32_t far = 0;\n        if (half > 256 / 2) half = 256 / 2;\n",
+        "        float *to = apart ? y + at : done;\n",
+        "#pragma omp simd reduction(| : far)\n",
+        "            far |= t",
+        " | u",
+        "        if (far) {\n#pragma omp simd\n            for (int64_t i = 0; i < 2 * half; i++) {\n",
+        "                to[i] = t",
+    };
+    expect_text(parts, COUNT_OF(parts));
 }
 
 static void row_text(void **state)
@@ -208,6 +245,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(mistakes, setup, teardown),
         cmocka_unit_test_setup_teardown(kept_values, setup, teardown),
         cmocka_unit_test_setup_teardown(pointwise_text, setup, teardown),
+        cmocka_unit_test_setup_teardown(two_at_once_text, setup, teardown),
+        cmocka_unit_test_setup_teardown(rare_text, setup, teardown),
         cmocka_unit_test_setup_teardown(row_text, setup, teardown),
         cmocka_unit_test_setup_teardown(table_text, setup, teardown),
     };

@@ -79,6 +79,46 @@ static void small_pointwise(void **state)
     assert_true(a[0] == 2.0f && a[1] == 2.5f);
 }
 
+// One element at a time is never in a vector of the loop that takes two positions at once.
+static void expect_single(const char *kernel, enum scalar_class cls, size_t n, const void *in, const void *out)
+{
+    kiln_dtype dtype = cls == CLASS_F32 ? KILN_F32 : KILN_F64;
+    size_t size = cls == CLASS_F32 ? sizeof(float) : sizeof(double);
+    for (size_t i = 0; i < n; i++) {
+        double x = 0, y = 0;
+        memcpy(&x, (const char *)in + i * size, size);
+        start(kernel, cls, 1, S(1), 0);
+        for (int k = 0; k < l.n_operands - 1; k++) operand(k, &x, dtype, S(1));
+        operand(l.n_operands - 1, &y, dtype, S(1));
+        run();
+        if (memcmp(&y, (const char *)out + i * size, size)) fail_msg("%s: element %zu of %zu", kernel, i, n);
+    }
+}
+
+// Long kernels of any number of elements, in place, have at each position the bits of that element alone. A sine in the
+// middle is a rare case.
+static void long_pointwise_in_place(void **state)
+{
+    static const char *const names[] = {"mish", "softplus", "pow", "remainder", "erfinv", "sin"};
+    enum { MOST = 131 };
+    for (size_t name = 0; name < COUNT_OF(names); name++)
+        for (int64_t n = 1; n <= MOST; n++) {
+            float a[MOST + 1], y[MOST + 1];
+            double b[MOST + 1], z[MOST + 1];
+            for (int i = 0; i <= n; i++) y[i] = a[i] = (float)(z[i] = b[i] = (double)(i * 37 % 64 + 1) / 66);
+            if (!strcmp(names[name], "sin")) y[n / 2] = a[n / 2] = (float)(z[n / 2] = b[n / 2] = 0x1p70);
+            start(names[name], CLASS_F32, 1, S(n), 0);
+            for (int k = 0; k < l.n_operands; k++) operand(k, y, KILN_F32, S(1));
+            run();
+            expect_single(names[name], CLASS_F32, (size_t)n, a, y);
+            start(names[name], CLASS_F64, 1, S(n), 0);
+            for (int k = 0; k < l.n_operands; k++) operand(k, z, KILN_F64, S(1));
+            run();
+            expect_single(names[name], CLASS_F64, (size_t)n, b, z);
+            assert_true(y[n] == a[n] && z[n] == b[n]);
+        }
+}
+
 // All pairs of layouts of a matrix: rows, columns, reversed, broadcast either way.
 struct layout_case {
     int64_t offset, strides[2];
@@ -531,6 +571,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_doubles),
         cmocka_unit_test(small_pointwise),
+        cmocka_unit_test(long_pointwise_in_place),
         cmocka_unit_test(pointwise_layouts),
         cmocka_unit_test(short_inner_dimension),
         cmocka_unit_test(every_dtype),

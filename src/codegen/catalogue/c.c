@@ -1,30 +1,17 @@
 // Kernels as C: the inner loops that the drivers of src/cpu/kernels call for blocks of contiguous elements.
 //
-// A pointwise kernel is one loop. A row kernel has two forms with the same passes (see c_plan.c): the row form folds
-// the elements of one row, the column form folds one position of many adjacent rows at once. All loops are written so
-// that the compiler vectorises them: `omp simd` says that different elements do not meet, which also holds when the
-// output is an input; NaN is found beside a maximum, not inside it; argmax looks for the place only in blocks that
-// raise the maximum.
-#include "codegen/catalogue/c_plan.h"
+// A pointwise kernel is one loop (c_point.c). A row kernel has two forms with the same passes (see c_plan.c): the row
+// form folds the elements of one row, the column form folds one position of many adjacent rows at once. All loops are
+// written so that the compiler vectorises them: `omp simd` says that different elements do not meet, which also holds
+// when the output is an input; NaN is found beside a maximum, not inside it; argmax looks for the place only in blocks
+// that raise the maximum.
+#include "codegen/catalogue/c_writer.h"
 #include "scalar/reduce.h"
 #include "scalar/prim.h"
 #include <stdio.h>
 #include <string.h>
 
-enum form { FORM_POINTWISE, FORM_ROW, FORM_COL };
-
-struct writer {
-    struct str *out;
-    const struct kernel *k;
-    struct c_plan plan;
-    enum form form;
-    bool second;          // of two positions that a loop takes at once
-    bool usual;           // no element is a rare case
-    uint8_t *want, *skip; // n_nodes each
-    uint8_t *marks;       // 2 * n_nodes
-};
-
-static const char *const element_type[CLASS_COUNT] = {"float", "double", "int32_t", "int64_t", "uint8_t"};
+const char *const c_element_type[CLASS_COUNT] = {"float", "double", "int32_t", "int64_t", "uint8_t"};
 // What a reduction variable is: unsigned where integers wrap.
 static const char *const sum_type[CLASS_COUNT] = {"float", "double", "uint32_t", "uint64_t", "int32_t"};
 static const char *const max_type[CLASS_COUNT] = {"float", "double", "int32_t", "int64_t", "int32_t"};
@@ -34,35 +21,40 @@ static bool is_float(enum scalar_class cls)
     return cls == CLASS_F32 || cls == CLASS_F64;
 }
 
-static const struct scalar_node *reduce_arg(const struct writer *w, int r)
+static const struct scalar_node *reduce_arg(const struct c_writer *w, int r)
 {
     const struct scalar_node *nodes = w->k->dag.nodes;
     return &nodes[nodes[w->plan.reduce_node[r]].arg[0]];
 }
 
-static unsigned reduce_code(const struct writer *w, int r)
+static unsigned reduce_code(const struct c_writer *w, int r)
 {
     return w->k->dag.nodes[w->plan.reduce_node[r]].code;
 }
 
-static void function_name(struct str *out, const struct kernel *k, enum form form)
+static void function_name(struct str *out, const struct kernel *k, enum c_form form)
 {
     static const char *const suffix[] = {"", "_row", "_col"};
     str_addf(out, "CPU_FN(kernel_%s_%s%s)", k->name, scalar_class_name(k->cls), suffix[form]);
 }
 
+static bool is_second_point(const struct c_writer *w)
+{
+    return w->form == C_FORM_POINTWISE && w->second;
+}
+
 // Inputs, scalars, position, length and finished reductions, as scalar_emit asks for them.
 static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user)
 {
-    const struct writer *w = user;
+    const struct c_writer *w = user;
     const struct scalar_node *n = &d->nodes[node];
     if (n->kind == SCALAR_INPUT && n->code < w->k->n_in) {
-        str_addf(s, "x%d[i]", n->code);
+        str_addf(s, is_second_point(w) ? "x%d[i + half]" : "x%d[i]", n->code);
     } else if (n->kind == SCALAR_INPUT) {
         str_addf(s, "cpu_scalar_%s(scalars[%d])", member[n->cls], n->code - w->k->n_in);
     } else if (n->kind == SCALAR_REDUCE) {
         int r = c_plan_reduce(&w->plan, node);
-        if (w->form == FORM_COL)
+        if (w->form == C_FORM_COL)
             str_addf(s, reduce_info[n->code].finds_place ? "i%d[i]" : "a%d[i]", r);
         else if (reduce_info[n->code].finds_place)
             str_addf(s, "b->acc[%d].index", r);
@@ -73,11 +65,11 @@ static void leaf(struct str *s, const struct scalar_dag *d, int node, void *user
     } else if (n->code == PRIM_rcount) {
         str_add(s, "count");
     } else {
-        str_add(s, w->form != FORM_COL ? "first + i" : w->second ? "first + j + 1" : "first + j");
+        str_add(s, w->form != C_FORM_COL ? "first + i" : w->second ? "first + j + 1" : "first + j");
     }
 }
 
-static void emit(struct writer *w, const char *indent)
+static void emit(struct c_writer *w, const char *indent)
 {
     struct scalar_emit e = {.target = TARGET_C,
                             .indent = indent,
@@ -85,12 +77,12 @@ static void emit(struct writer *w, const char *indent)
                             .user = w,
                             .skip = w->skip,
                             .want = w->want,
-                            .usual = w->usual};
+                            .usual = w->usual,
+                            .name = is_second_point(w) ? 'u' : 't'};
     scalar_emit(w->out, &w->k->dag, &e);
 }
 
-// Emits the row values among `row` that are the same in all rows (uniform) or that are not.
-static void emit_row(struct writer *w, bool uniform, const char *indent)
+void c_emit_row(struct c_writer *w, bool uniform, const char *indent)
 {
     for (int i = 0; i < w->k->dag.n_nodes; i++) {
         bool same = w->k->stage[i] == 0;
@@ -100,8 +92,7 @@ static void emit_row(struct writer *w, bool uniform, const char *indent)
     emit(w, indent);
 }
 
-// Emits the element values of the pass; row values and kept values are in scope.
-static void emit_elements(struct writer *w, const char *indent)
+void c_emit_elements(struct c_writer *w, const char *indent)
 {
     for (int i = 0; i < w->k->dag.n_nodes; i++) {
         if (w->plan.kept[i])
@@ -113,12 +104,28 @@ static void emit_elements(struct writer *w, const char *indent)
     emit(w, indent);
 }
 
-static void emit_ref(struct writer *w, int node)
+void c_emit_two(struct c_writer *w, const char *indent)
+{
+    const struct scalar_dag *d = &w->k->dag;
+    for (int i = 0; i < d->n_nodes; i++) w->skip[i] = !w->plan.element[i];
+    for (int i = 0; i < d->n_nodes; i++) {
+        if (!w->plan.element[i] || d->nodes[i].kind == SCALAR_CONST) continue;
+        memset(w->want, 0, (size_t)d->n_nodes);
+        w->want[i] = 1;
+        for (int second = 0; second < 2; second++) {
+            w->second = second;
+            emit(w, indent);
+        }
+    }
+    w->second = false;
+}
+
+void c_emit_ref(struct c_writer *w, int node)
 {
     scalar_emit_ref(w->out, TARGET_C, &w->k->dag, node);
 }
 
-static bool reads_input(const struct writer *w, int input)
+bool c_reads_input(const struct c_writer *w, int input)
 {
     for (int n = 0; n < w->k->dag.n_nodes; n++) {
         const struct scalar_node *node = &w->k->dag.nodes[n];
@@ -127,16 +134,15 @@ static bool reads_input(const struct writer *w, int input)
     return false;
 }
 
-// Pointers to the inputs that the pass reads. In the column form they move with j.
-static void declare_inputs(struct writer *w, const char *indent)
+void c_declare_inputs(struct c_writer *w, const char *indent)
 {
     const struct kernel *k = w->k;
     for (int i = 0; i < k->n_in; i++) {
-        if (!reads_input(w, i)) continue;
-        const char *type = element_type[k->in_cls[i]];
-        if (w->form == FORM_POINTWISE)
+        if (!c_reads_input(w, i)) continue;
+        const char *type = c_element_type[k->in_cls[i]];
+        if (w->form == C_FORM_POINTWISE)
             str_addf(w->out, "%sconst %s *x%d = in[%d];\n", indent, type, i, i);
-        else if (w->form == FORM_ROW)
+        else if (w->form == C_FORM_ROW)
             str_addf(w->out, "%sconst %s *x%d = b->in[%d];\n", indent, type, i, i);
         else
             str_addf(w->out, "%sconst %s *x%d = (const %s *)b->in[%d] + j * b->in_ld[%d];\n", indent, type, i, type, i,
@@ -145,34 +151,34 @@ static void declare_inputs(struct writer *w, const char *indent)
 }
 
 // Pointers to what the pass keeps or reads back.
-static void declare_keeps(struct writer *w, int pass, const char *indent)
+static void declare_keeps(struct c_writer *w, int pass, const char *indent)
 {
     for (int i = 0; i < w->plan.n_keep; i++) {
         int node = w->plan.keep_node[i];
         bool writes = w->plan.keep_pass[i] == pass;
         if (!writes && !w->plan.kept[node]) continue;
-        const char *type = element_type[w->k->dag.nodes[node].cls];
-        if (w->form == FORM_ROW)
+        const char *type = c_element_type[w->k->dag.nodes[node].cls];
+        if (w->form == C_FORM_ROW)
             str_addf(w->out, "%s%s *k%d = b->keep[%d];\n", indent, type, i, i);
         else
             str_addf(w->out, "%s%s *k%d = (%s *)b->keep[%d] + j * b->keep_ld;\n", indent, type, i, type, i);
     }
 }
 
-static void store_keeps(struct writer *w, int pass, const char *indent)
+static void store_keeps(struct c_writer *w, int pass, const char *indent)
 {
     for (int i = 0; i < w->plan.n_keep; i++)
         if (w->plan.keep_pass[i] == pass) str_addf(w->out, "%sk%d[i] = t%d;\n", indent, i, w->plan.keep_node[i]);
 }
 
-static bool in_pass(const struct writer *w, int r, int pass)
+static bool in_pass(const struct c_writer *w, int r, int pass)
 {
     return w->k->stage[w->plan.reduce_node[r]] == pass + 1;
 }
 
 // --- Row form ---
 
-static void row_variables(struct writer *w, int pass, int r)
+static void row_variables(struct c_writer *w, int pass, int r)
 {
     unsigned code = reduce_code(w, r);
     enum scalar_class cls = reduce_arg(w, r)->cls;
@@ -197,7 +203,7 @@ static const char *simd_reduction(unsigned code, bool floats)
     return floats ? (most ? "CPU_MOST" : "CPU_LEAST") : most ? "max" : "min";
 }
 
-static void row_pragma(struct writer *w, int pass)
+static void row_pragma(struct c_writer *w, int pass)
 {
     str_add(w->out, "#pragma omp simd");
     for (int r = 0; r < w->plan.n_reduce; r++) {
@@ -210,7 +216,7 @@ static void row_pragma(struct writer *w, int pass)
     str_add(w->out, "\n");
 }
 
-static void row_fold(struct writer *w, int r, const char *indent)
+static void row_fold(struct c_writer *w, int r, const char *indent)
 {
     unsigned code = reduce_code(w, r);
     enum scalar_class cls = reduce_arg(w, r)->cls;
@@ -219,46 +225,46 @@ static void row_fold(struct writer *w, int r, const char *indent)
     if (op) {
         bool wraps = cls == CLASS_I32 || cls == CLASS_I64;
         str_addf(w->out, "%sr%d %s= %s", indent, r, op, wraps ? (cls == CLASS_I32 ? "(uint32_t)" : "(uint64_t)") : "");
-        emit_ref(w, arg);
+        c_emit_ref(w, arg);
         str_add(w->out, ";\n");
         return;
     }
     str_addf(w->out, "%sr%d = ", indent, r);
-    emit_ref(w, arg);
+    c_emit_ref(w, arg);
     str_addf(w->out, " %s r%d ? ", reduce_info[code].best < 0 ? "<" : ">", r);
-    emit_ref(w, arg);
+    c_emit_ref(w, arg);
     str_addf(w->out, " : r%d;\n", r);
     if (!is_float(cls)) return;
     str_addf(w->out, "%snan%d |= ", indent, r);
-    emit_ref(w, arg);
+    c_emit_ref(w, arg);
     str_add(w->out, " != ");
-    emit_ref(w, arg);
+    c_emit_ref(w, arg);
     str_add(w->out, ";\n");
 }
 
 // The place of the block's winner, of so many elements at a time that it is soon found: its first NaN if it has one,
 // else the first r<k>.
-static void find_place(struct writer *w, int r)
+static void find_place(struct c_writer *w, int r)
 {
     enum scalar_class cls = reduce_arg(w, r)->cls;
     int arg = w->k->dag.nodes[w->plan.reduce_node[r]].arg[0];
     if (is_float(cls))
-        str_addf(w->out, "            if (nan%d) r%d = (%s)__builtin_nan(\"\");\n", r, r, element_type[cls]);
+        str_addf(w->out, "            if (nan%d) r%d = (%s)__builtin_nan(\"\");\n", r, r, c_element_type[cls]);
     str_add(w->out, "            for (int64_t at = 0; at < n; at += 512) {\n"
                     "                const int32_t part = (int32_t)(n - at < 512 ? n - at : 512);\n"
                     "                int32_t place = part;\n"
                     "#pragma omp simd reduction(min : place)\n"
                     "                for (int32_t k = 0; k < part; k++) {\n"
                     "                    const int64_t i = at + k;\n");
-    emit_elements(w, "                    ");
+    c_emit_elements(w, "                    ");
     str_add(w->out, "                    const bool hit = (");
-    emit_ref(w, arg);
+    c_emit_ref(w, arg);
     str_addf(w->out, " == r%d)", r);
     if (is_float(cls)) {
         str_add(w->out, " | (");
-        emit_ref(w, arg);
+        c_emit_ref(w, arg);
         str_add(w->out, " != ");
-        emit_ref(w, arg);
+        c_emit_ref(w, arg);
         str_add(w->out, ")");
     }
     str_addf(w->out,
@@ -274,7 +280,7 @@ static void find_place(struct writer *w, int r)
 
 // After the loop: the block's value joins the accumulator. For argmax and argmin the place is looked for when it
 // matters.
-static void row_finish(struct writer *w, int pass, int r)
+static void row_finish(struct c_writer *w, int pass, int r)
 {
     unsigned code = reduce_code(w, r);
     enum scalar_class cls = reduce_arg(w, r)->cls;
@@ -282,45 +288,45 @@ static void row_finish(struct writer *w, int pass, int r)
     if (!reduce_info[code].finds_place) {
         str_addf(w->out, "        cpu_fold_%s_%s(&b->acc[%d], ", reduce_info[code].name, member[cls], r);
         if (reduce_info[code].best && is_float(cls))
-            str_addf(w->out, "nan%d ? (%s)__builtin_nan(\"\") : r%d);\n", r, element_type[cls], r);
+            str_addf(w->out, "nan%d ? (%s)__builtin_nan(\"\") : r%d);\n", r, c_element_type[cls], r);
         else
-            str_addf(w->out, "(%s)r%d);\n", element_type[cls], r);
+            str_addf(w->out, "(%s)r%d);\n", c_element_type[cls], r);
         return;
     }
     char nan[16] = "0";
     if (is_float(cls)) snprintf(nan, sizeof nan, "nan%d", r);
     str_addf(w->out, "        if (n > 0 && cpu_fold_%s_%s(&b->acc[%d], %s, (%s)r%d)) {\n", reduce_info[code].name,
-             member[cls], r, nan, element_type[cls], r);
+             member[cls], r, nan, c_element_type[cls], r);
     find_place(w, r);
     str_add(w->out, "        }\n");
 }
 
-static void row_pass(struct writer *w, int pass)
+static void row_pass(struct c_writer *w, int pass)
 {
     bool last = pass == w->k->n_stages;
     c_plan_pass(&w->plan, pass);
     str_addf(w->out, "    case %d: {\n", pass);
-    emit_row(w, true, "        ");
-    emit_row(w, false, "        ");
+    c_emit_row(w, true, "        ");
+    c_emit_row(w, false, "        ");
     if (last && w->k->row_out) {
-        str_addf(w->out, "        *(%s *)b->out = ", element_type[w->k->out_cls]);
-        emit_ref(w, w->k->dag.root);
+        str_addf(w->out, "        *(%s *)b->out = ", c_element_type[w->k->out_cls]);
+        c_emit_ref(w, w->k->dag.root);
         str_add(w->out, ";\n        break;\n    }\n");
         return;
     }
-    declare_inputs(w, "        ");
+    c_declare_inputs(w, "        ");
     declare_keeps(w, pass, "        ");
-    if (last) str_addf(w->out, "        %s *y = b->out;\n", element_type[w->k->out_cls]);
+    if (last) str_addf(w->out, "        %s *y = b->out;\n", c_element_type[w->k->out_cls]);
     for (int r = 0; r < w->plan.n_reduce; r++) row_variables(w, pass, r);
     row_pragma(w, pass);
     str_add(w->out, "        for (int64_t i = 0; i < n; i++) {\n");
-    emit_elements(w, "            ");
+    c_emit_elements(w, "            ");
     store_keeps(w, pass, "            ");
     for (int r = 0; r < w->plan.n_reduce; r++)
         if (in_pass(w, r, pass)) row_fold(w, r, "            ");
     if (last) {
         str_add(w->out, "            y[i] = ");
-        emit_ref(w, w->k->dag.root);
+        c_emit_ref(w, w->k->dag.root);
         str_add(w->out, ";\n");
     }
     str_add(w->out, "        }\n");
@@ -331,50 +337,50 @@ static void row_pass(struct writer *w, int pass)
 // --- Column form ---
 
 // Arrays of the finished reductions among `needed`.
-static void col_results(struct writer *w, const uint8_t *needed, const char *indent)
+static void col_results(struct c_writer *w, const uint8_t *needed, const char *indent)
 {
     for (int r = 0; r < w->plan.n_reduce; r++) {
         if (!needed[w->plan.reduce_node[r]]) continue;
         if (reduce_info[reduce_code(w, r)].finds_place)
             str_addf(w->out, "%sconst int64_t *i%d = b->index[%d];\n", indent, r, r);
         else
-            str_addf(w->out, "%sconst %s *a%d = b->acc[%d];\n", indent, element_type[reduce_arg(w, r)->cls], r, r);
+            str_addf(w->out, "%sconst %s *a%d = b->acc[%d];\n", indent, c_element_type[reduce_arg(w, r)->cls], r, r);
     }
 }
 
 // A row value that the loop reads from an array made by the call before: neither uniform nor a bare reduction.
-static bool in_rowval(const struct writer *w, int node)
+static bool in_rowval(const struct c_writer *w, int node)
 {
     return w->plan.frontier[node] && w->k->stage[node] > 0 && w->k->dag.nodes[node].kind != SCALAR_REDUCE;
 }
 
-static void col_prepare(struct writer *w, int pass)
+static void col_prepare(struct c_writer *w, int pass)
 {
     bool last_row = pass == w->k->n_stages && w->k->row_out;
     int n_values = 0;
     for (int i = 0; i < w->k->dag.n_nodes; i++) n_values += in_rowval(w, i);
     if (n_values == 0 && !last_row) return;
     str_addf(w->out, "    case %d: {\n", 2 * pass);
-    emit_row(w, true, "        ");
+    c_emit_row(w, true, "        ");
     col_results(w, w->plan.row, "        ");
     for (int i = 0, v = 0; i < w->k->dag.n_nodes; i++)
         if (in_rowval(w, i) && !last_row)
-            str_addf(w->out, "        %s *v%d = b->rowval[%d];\n", element_type[w->k->dag.nodes[i].cls], v, v), v++;
-    if (last_row) str_addf(w->out, "        %s *y = b->out;\n", element_type[w->k->out_cls]);
+            str_addf(w->out, "        %s *v%d = b->rowval[%d];\n", c_element_type[w->k->dag.nodes[i].cls], v, v), v++;
+    if (last_row) str_addf(w->out, "        %s *y = b->out;\n", c_element_type[w->k->out_cls]);
     str_add(w->out, "#pragma omp simd\n        for (int64_t i = 0; i < m; i++) {\n");
-    emit_row(w, false, "            ");
+    c_emit_row(w, false, "            ");
     for (int i = 0, v = 0; i < w->k->dag.n_nodes; i++)
         if (in_rowval(w, i) && !last_row) str_addf(w->out, "            v%d[i] = t%d;\n", v++, i);
     if (last_row) {
         str_add(w->out, "            y[i] = ");
-        emit_ref(w, w->k->dag.root);
+        c_emit_ref(w, w->k->dag.root);
         str_add(w->out, ";\n");
     }
     str_add(w->out, "        }\n        break;\n    }\n");
 }
 
 // `t`: the element, as text.
-static void col_fold_text(struct writer *w, int r, const char *t)
+static void col_fold_text(struct c_writer *w, int r, const char *t)
 {
     unsigned code = reduce_code(w, r);
     enum scalar_class cls = reduce_arg(w, r)->cls;
@@ -386,8 +392,8 @@ static void col_fold_text(struct writer *w, int r, const char *t)
     else
         snprintf(take, sizeof take, "%s %s a%d[i]", t, less, r);
     if (op) {
-        str_addf(w->out, "                a%d[i] = (%s)((%s)a%d[i] %s (%s)%s);\n", r, element_type[cls], sum_type[cls],
-                 r, op, sum_type[cls], t);
+        str_addf(w->out, "                a%d[i] = (%s)((%s)a%d[i] %s (%s)%s);\n", r, c_element_type[cls],
+                 sum_type[cls], r, op, sum_type[cls], t);
     } else if (!reduce_info[code].finds_place) {
         str_addf(w->out, "                a%d[i] = %s ? %s : a%d[i];\n", r, take, t, r);
     } else {
@@ -403,12 +409,12 @@ static void col_fold_text(struct writer *w, int r, const char *t)
     }
 }
 
-static void add_element(struct writer *w, struct str *ref, int r)
+static void add_element(struct c_writer *w, struct str *ref, int r)
 {
     scalar_emit_ref(ref, TARGET_C, &w->k->dag, w->k->dag.nodes[w->plan.reduce_node[r]].arg[0]);
 }
 
-static void col_fold(struct writer *w, int r)
+static void col_fold(struct c_writer *w, int r)
 {
     struct str ref;
     str_init(&ref);
@@ -419,7 +425,7 @@ static void col_fold(struct writer *w, int r)
 }
 
 // Whether a pass does nothing but fold elements of the inputs: then positions go two by two.
-static bool only_folds(const struct writer *w, int pass)
+static bool only_folds(const struct c_writer *w, int pass)
 {
     if (pass > 0 || pass == w->k->n_stages) return false;
     for (int i = 0; i < w->plan.n_keep; i++)
@@ -429,33 +435,33 @@ static bool only_folds(const struct writer *w, int pass)
     return true;
 }
 
-static void pair_pointers(struct writer *w)
+static void pair_pointers(struct c_writer *w)
 {
     for (int i = 0; i < w->k->n_in; i++) {
-        const char *type = element_type[w->k->in_cls[i]];
-        for (int half = 0; half < 2 && reads_input(w, i); half++)
+        const char *type = c_element_type[w->k->in_cls[i]];
+        for (int half = 0; half < 2 && c_reads_input(w, i); half++)
             str_addf(w->out, "            const %s *x%d_%d = (const %s *)b->in[%d] + (j + %d) * b->in_ld[%d];\n", type,
                      i, half, type, i, half, i);
     }
 }
 
 // The elements of position j + half, as u<reduction>_<half>.
-static void pair_elements(struct writer *w, int pass, int half)
+static void pair_elements(struct c_writer *w, int pass, int half)
 {
     for (int r = 0; r < w->plan.n_reduce; r++)
         if (in_pass(w, r, pass))
-            str_addf(w->out, "                %s u%d_%d;\n", element_type[reduce_arg(w, r)->cls], r, half);
+            str_addf(w->out, "                %s u%d_%d;\n", c_element_type[reduce_arg(w, r)->cls], r, half);
     str_add(w->out, "                {\n");
     for (int i = 0; i < w->k->n_in; i++)
-        if (reads_input(w, i))
-            str_addf(w->out, "                    const %s *x%d = x%d_%d;\n", element_type[w->k->in_cls[i]], i, i,
+        if (c_reads_input(w, i))
+            str_addf(w->out, "                    const %s *x%d = x%d_%d;\n", c_element_type[w->k->in_cls[i]], i, i,
                      half);
     w->second = half == 1;
-    emit_elements(w, "                    ");
+    c_emit_elements(w, "                    ");
     w->second = false;
     for (int r = 0; r < w->plan.n_reduce; r++) {
         if (!in_pass(w, r, pass)) continue;
-        str_addf(w->out, "                    u%d_%d = (%s)", r, half, element_type[reduce_arg(w, r)->cls]);
+        str_addf(w->out, "                    u%d_%d = (%s)", r, half, c_element_type[reduce_arg(w, r)->cls]);
         add_element(w, w->out, r);
         str_add(w->out, ";\n");
     }
@@ -465,7 +471,7 @@ static void pair_elements(struct writer *w, int pass, int half)
 // Steps an element beyond which accumulators in the cache cost nothing beside them, but a second text does.
 #define WORTH_PAIRS 64
 // Positions j and j + 1: an accumulator is read and written once for two, in the order that it has one by one.
-static void col_pairs(struct writer *w, int pass)
+static void col_pairs(struct c_writer *w, int pass)
 {
     str_add(w->out, "        for (; j + 2 <= n; j += 2) {\n");
     pair_pointers(w);
@@ -482,7 +488,7 @@ static void col_pairs(struct writer *w, int pass)
 }
 
 // Whether a pass is argmax or argmin of an input of f32 and nothing else: kernels/places.h.
-static bool finds_places_of_input(const struct writer *w, int pass)
+static bool finds_places_of_input(const struct c_writer *w, int pass)
 {
     if (pass > 0 || w->k->n_in != 1 || w->plan.n_keep || w->plan.n_reduce != 1 ||
         !reduce_info[reduce_code(w, 0)].finds_place)
@@ -491,22 +497,22 @@ static bool finds_places_of_input(const struct writer *w, int pass)
     return arg->kind == SCALAR_INPUT && arg->cls == CLASS_F32;
 }
 
-static void col_body(struct writer *w, int pass)
+static void col_body(struct c_writer *w, int pass)
 {
     bool last = pass == w->k->n_stages;
     if (last && w->k->row_out) return;
     str_addf(w->out, "    case %d: {\n", 2 * pass + 1);
-    emit_row(w, true, "        ");
+    c_emit_row(w, true, "        ");
     col_results(w, w->plan.frontier, "        ");
     for (int r = 0; r < w->plan.n_reduce; r++) {
         if (!in_pass(w, r, pass)) continue;
-        str_addf(w->out, "        %s *a%d = b->acc[%d];\n", element_type[reduce_arg(w, r)->cls], r, r);
+        str_addf(w->out, "        %s *a%d = b->acc[%d];\n", c_element_type[reduce_arg(w, r)->cls], r, r);
         if (reduce_info[reduce_code(w, r)].finds_place)
             str_addf(w->out, "        int64_t *i%d = b->index[%d];\n", r, r);
     }
     for (int i = 0, v = 0; i < w->k->dag.n_nodes; i++)
         if (in_rowval(w, i))
-            str_addf(w->out, "        const %s *v%d = b->rowval[%d];\n", element_type[w->k->dag.nodes[i].cls], v, v),
+            str_addf(w->out, "        const %s *v%d = b->rowval[%d];\n", c_element_type[w->k->dag.nodes[i].cls], v, v),
                 v++;
     str_add(w->out, "        int64_t j = 0;\n");
     if (only_folds(w, pass) && w->plan.cost <= WORTH_PAIRS) col_pairs(w, pass);
@@ -514,11 +520,11 @@ static void col_body(struct writer *w, int pass)
         str_addf(w->out, "        j = cpu_places_f32(b, %s);\n",
                  reduce_info[reduce_code(w, 0)].best < 0 ? "true" : "false");
     str_add(w->out, "        for (; j < n; j++) {\n");
-    declare_inputs(w, "            ");
+    c_declare_inputs(w, "            ");
     declare_keeps(w, pass, "            ");
     if (last)
-        str_addf(w->out, "            %s *y = (%s *)b->out + j * b->out_ld;\n", element_type[w->k->out_cls],
-                 element_type[w->k->out_cls]);
+        str_addf(w->out, "            %s *y = (%s *)b->out + j * b->out_ld;\n", c_element_type[w->k->out_cls],
+                 c_element_type[w->k->out_cls]);
     str_add(w->out, "#pragma omp simd\n            for (int64_t i = 0; i < m; i++) {\n");
     for (int i = 0, v = 0; i < w->k->dag.n_nodes; i++) {
         const char *type = scalar_class_type(TARGET_C, w->k->dag.nodes[i].cls);
@@ -530,13 +536,13 @@ static void col_body(struct writer *w, int pass)
             str_add(w->out, ";\n");
         }
     }
-    emit_elements(w, "                ");
+    c_emit_elements(w, "                ");
     store_keeps(w, pass, "                ");
     for (int r = 0; r < w->plan.n_reduce; r++)
         if (in_pass(w, r, pass)) col_fold(w, r);
     if (last) {
         str_add(w->out, "                y[i] = ");
-        emit_ref(w, w->k->dag.root);
+        c_emit_ref(w, w->k->dag.root);
         str_add(w->out, ";\n");
     }
     str_add(w->out, "            }\n        }\n        break;\n    }\n");
@@ -544,7 +550,7 @@ static void col_body(struct writer *w, int pass)
 
 // --- Whole functions ---
 
-static void open_function(struct writer *w, const char *type, const char *parameters)
+void c_open_function(struct c_writer *w, const char *type, const char *parameters)
 {
     str_addf(w->out, "%s ", type);
     function_name(w->out, w->k, w->form);
@@ -553,107 +559,10 @@ static void open_function(struct writer *w, const char *type, const char *parame
     str_addf(w->out, "(%s)\n{\n", parameters);
 }
 
-// --- Pointwise form ---
-
-static void point_loop(struct writer *w, const char *indent, const char *from, const char *to)
+static void row(struct c_writer *w)
 {
-    char inner[24];
-    snprintf(inner, sizeof inner, "%s    ", indent);
-    str_addf(w->out, "#pragma omp simd\n%sfor (int64_t i = %s; i < %s; i++) {\n", indent, from, to);
-    emit_elements(w, inner);
-    str_addf(w->out, "%sy[i] = ", inner);
-    emit_ref(w, w->k->dag.root);
-    str_addf(w->out, ";\n%s}\n", indent);
-}
-
-static bool is_rare(const struct writer *w, int node)
-{
-    const struct scalar_node *n = &w->k->dag.nodes[node];
-    return w->plan.element[node] && n->kind == SCALAR_PRIM && n->code == PRIM_rare;
-}
-
-// Leaves marked among the element values those that the marked nodes stand on in the usual case.
-static void keep_usual(struct writer *w, const uint8_t *marked)
-{
-    const struct scalar_dag *d = &w->k->dag;
-    memcpy(w->plan.element, marked, (size_t)d->n_nodes);
-    for (int i = d->n_nodes - 1; i >= 0; i--) {
-        const struct scalar_node *n = &d->nodes[i];
-        if (w->k->is_row[i]) w->plan.element[i] = 0;
-        for (int k = is_rare(w, i) ? 2 : 0; w->plan.element[i] && k < n->n_args; k++) w->plan.element[n->arg[k]] = 1;
-    }
-}
-
-// A block's usual values, and as `far` whether some element is a rare case. A case that is rare by the value of another
-// one is asked by its usual value: where that is not its value, the other one is a rare case.
-static void usual_block(struct writer *w)
-{
-    const struct scalar_dag *d = &w->k->dag;
-    uint8_t *marked = w->marks, *conditions = marked + d->n_nodes;
-    memset(marked, 0, (size_t)d->n_nodes);
-    for (int i = 0; i < d->n_nodes; i++)
-        if (is_rare(w, i)) marked[d->nodes[i].arg[0]] = 1;
-    memcpy(conditions, marked, (size_t)d->n_nodes);
-    marked[d->root] = 1;
-    keep_usual(w, marked);
-    str_add(w->out, "#pragma omp simd reduction(| : far)\n        for (int64_t i = at; i < end; i++) {\n");
-    w->usual = true;
-    emit_elements(w, "            ");
-    w->usual = false;
-    for (int i = 0; i < d->n_nodes; i++)
-        if (conditions[i]) {
-            str_add(w->out, "            far |= ");
-            emit_ref(w, i);
-            str_add(w->out, ";\n");
-        }
-    str_add(w->out, "            to[i - at] = ");
-    emit_ref(w, d->root);
-    str_add(w->out, ";\n        }\n");
-}
-
-// Block by block, and once more where there are rare cases: what an output lies over is read until then.
-static void point_blocks(struct writer *w)
-{
-    const char *type = element_type[w->k->out_cls];
-    str_addf(w->out, "    %s done[256];\n    bool apart = true;\n", type);
-    for (int i = 0; i < w->k->n_in; i++)
-        if (reads_input(w, i))
-            str_addf(w->out,
-                     "    apart = apart && cpu_apart(y, n * (int64_t)sizeof *y, x%d, n * (int64_t)sizeof *x%d);\n", i,
-                     i);
-    str_add(w->out, "    for (int64_t at = 0, end; at < n; at = end) {\n"
-                    "        end = at + 256 < n ? at + 256 : n;\n        int32_t far = 0;\n");
-    str_addf(w->out, "        %s *to = apart ? y + at : done;\n", type);
-    usual_block(w);
-    str_add(w->out, "        if (far) {\n");
-    c_plan_pass(&w->plan, 0);
-    point_loop(w, "            ", "at", "end");
-    str_add(w->out, "        } else if (!apart) {\n"
-                    "            memcpy(y + at, done, sizeof *y * (size_t)(end - at));\n        }\n    }\n");
-}
-
-static void pointwise(struct writer *w)
-{
-    bool rare = false;
-    w->form = FORM_POINTWISE;
-    open_function(w, "cpu_pointwise_fn", "int64_t n, const void *const *in, void *out, const uint64_t *scalars");
-    c_plan_pass(&w->plan, 0);
-    // A uniform root leaves the element masks empty: its value is a row value, stored n times.
-    emit_row(w, true, "    ");
-    declare_inputs(w, "    ");
-    str_addf(w->out, "    %s *y = out;\n    (void)in, (void)scalars;\n", element_type[w->k->out_cls]);
-    for (int i = 0; i < w->k->dag.n_nodes; i++) rare = rare || is_rare(w, i);
-    if (rare)
-        point_blocks(w);
-    else
-        point_loop(w, "    ", "0", "n");
-    str_add(w->out, "}\n\n");
-}
-
-static void row(struct writer *w)
-{
-    w->form = FORM_ROW;
-    open_function(w, "cpu_row_fn", "int pass, struct cpu_row_block *b");
+    w->form = C_FORM_ROW;
+    c_open_function(w, "cpu_row_fn", "int pass, struct cpu_row_block *b");
     str_add(w->out, "    const int64_t n = b->n, first = b->first, count = b->count;\n"
                     "    const uint64_t *scalars = b->scalars;\n"
                     "    (void)n, (void)first, (void)count, (void)scalars;\n    switch (pass) {\n");
@@ -661,10 +570,10 @@ static void row(struct writer *w)
     str_add(w->out, "    default: break;\n    }\n}\n\n");
 }
 
-static kiln_status col(struct writer *w)
+static kiln_status col(struct c_writer *w)
 {
-    w->form = FORM_COL;
-    open_function(w, "cpu_col_fn", "int call, struct cpu_col_block *b");
+    w->form = C_FORM_COL;
+    c_open_function(w, "cpu_col_fn", "int call, struct cpu_col_block *b");
     str_add(w->out, "    const int64_t n = b->n, m = b->m, first = b->first, count = b->count;\n"
                     "    const uint64_t *scalars = b->scalars;\n"
                     "    (void)n, (void)m, (void)first, (void)count, (void)scalars;\n    switch (call) {\n");
@@ -685,7 +594,7 @@ static kiln_status col(struct writer *w)
 kiln_status c_kernel(struct str *out, const struct kernel *k)
 {
     struct arena a;
-    struct writer w = {.out = out, .k = k};
+    struct c_writer w = {.out = out, .k = k};
     arena_init(&a);
     size_t n = (size_t)k->dag.n_nodes;
     kiln_status status = c_plan_make(&a, k, &w.plan);
@@ -696,7 +605,7 @@ kiln_status c_kernel(struct str *out, const struct kernel *k)
         status = w.want ? KILN_OK : error_pending;
     }
     if (!status && k->kind == KERNEL_POINTWISE) {
-        pointwise(&w);
+        c_pointwise(&w);
     } else if (!status) {
         row(&w);
         status = col(&w);

@@ -6,6 +6,7 @@ void c_prologue(struct str *out)
     str_add(out, "// Written by the build from the table of ops.\n"
                  "#include \"cpu/kernels/fold.h\"\n"
                  "#include \"cpu/kernels/places.h\"\n"
+                 "#include \"cpu/kernels/pairs.h\"\n"
                  "#include \"cpu/kernels/kernel.h\"\n"
                  "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
                  "#pragma GCC diagnostic ignored \"-Wunused-function\"\n");

@@ -4,6 +4,7 @@
 // columns, each line is used whole: the tile is transposed into a dense block, 8 x 8 (4 x 4 for 8-byte elements) at a
 // time in vector registers, in the operand's own dtype, and then converted in place of a copy when the class differs.
 #include "cpu/kernels/convert.h"
+#include "cpu/kernels/pairs.h"
 #include <string.h>
 
 void CPU_FN(cpu_fill)(void *dst, int size_B, uint64_t bits, int64_t n)
@@ -20,6 +21,19 @@ void CPU_FN(cpu_fill)(void *dst, int size_B, uint64_t bits, int64_t n)
     } else {
         memset(dst, (int)(bits & 0xff), (size_t)n);
     }
+}
+
+const void *CPU_FN(cpu_filled)(void *memory, const void *src, size_t size_B, int64_t n, int64_t most)
+{
+    const char *last = (const char *)src + (size_t)(n - 1) * size_B;
+    if (size_B == 4)
+        for (int64_t i = 0; i < most; i++) ((uint32_t *)memory)[i] = *(const uint32_t *)last;
+    else if (size_B == 8)
+        for (int64_t i = 0; i < most; i++) ((uint64_t *)memory)[i] = *(const uint64_t *)last;
+    else
+        memset(memory, *last, (size_t)most);
+    if (n > 1) memcpy(memory, src, (size_t)n * size_B);
+    return memory;
 }
 
 // dst[r * ld_dst + c] = src[c * ld_src + r] for one element type, without regard to registers.
