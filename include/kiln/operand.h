@@ -3,9 +3,10 @@
 ///
 /// In C with gcc or clang each elementwise op of two or three operands is a macro, too, that takes numbers where it
 /// takes tensors. A number is what kiln_scalar and its kin make of it: an integer of C is a weak integer, a float a
-/// weak float, a bool a weak bool; no handle is made for it. Where all operands are tensors the macro is the function.
-/// Any other type does not compile. `&kiln_mul` and `kiln_mul` without parentheses are the function. A program that
-/// defines KILN_NO_NUMBERS before it includes a header of Kiln has the functions alone, as C++ does.
+/// weak float, a bool a weak bool; no handle is made for it. By some numbers kiln_pow is another op, as it says. Where
+/// all operands are tensors the macro is the function. Any other type does not compile. `&kiln_mul` and `kiln_mul`
+/// without parentheses are the function. A program that defines KILN_NO_NUMBERS before it includes a header of Kiln has
+/// the functions alone, as C++ does.
 ///
 /// Numbers are read when the op is called: in a captured function they are a part of the graph, as kiln_scalar's are.
 /// An expression of several lines counts as one line, its first, where an error says where it arose.

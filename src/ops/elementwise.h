@@ -2,6 +2,7 @@
 // its documentation, type rule, kernels of every class, host folding, gradient, tests, benchmark case.
 #pragma once
 #include "ir/op.h"
+#include "ops/families.h"
 #include "scalar/number.h"
 #include "scalar/scalar.h"
 
@@ -20,6 +21,13 @@ enum elementwise_type {
 #define ELEMENTWISE_MAX_IN     3
 #define ELEMENTWISE_MAX_PARAMS 3
 
+// What an op is where its second operand is a number: another op of the first alone.
+struct op_at {
+    double number;
+    uint16_t op; // enum op_index
+};
+#define ELEMENTWISE_MAX_AT 3
+
 struct op_elementwise {
     uint8_t type;                                   // enum elementwise_type
     const char *expr;                               // over x (unary), a, b, c (more), and the params
@@ -36,8 +44,10 @@ struct op_elementwise {
     const char *was;                                // its name before, deprecated; files may have it
     const char *onnx;                               // ONNX ops that it is, see struct structured_row
     const char *doc;
-    uint8_t u64;            // enum op_u64
-    uint8_t condition_mask; // made by the build: bit i: input i is bool whatever the others are
+    uint8_t u64; // enum op_u64
+    uint8_t n_at;
+    struct op_at at[ELEMENTWISE_MAX_AT]; // the first n_at
+    uint8_t condition_mask;              // made by the build: bit i: input i is bool whatever the others are
     // Hidden gradient rows only (made by the build): the op and the input they differentiate.
     const char *source_op;
     int16_t source_input;

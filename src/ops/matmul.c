@@ -142,6 +142,28 @@ static kiln_status multiply(struct lowering *lo, const struct factors *f)
     return lo->launch(lo, &l);
 }
 
+static struct view without_dim(const struct view *v, int d)
+{
+    struct view out = *v;
+    out.rank--;
+    for (; d < out.rank; d++) out.dims[d] = v->dims[d + 1], out.strides[d] = v->strides[d + 1];
+    return out;
+}
+
+// A long sum of products for one element: a row, which devices fold in parts at once.
+static bool is_dot(const struct product *p)
+{
+    enum { LONG = 1024 };
+    return p->m == 1 && p->n == 1 && p->k >= LONG;
+}
+
+static kiln_status lower_dot(struct lowering *lo, const struct factors *f)
+{
+    const struct view in[] = {without_dim(&f->a, f->n_batch), without_dim(&f->b, f->n_batch + 1)};
+    struct view out = without_dim(&f->out, f->n_batch);
+    return lower_row(lo, FAMILY_dot, dtype_class(f->out.dtype), f->n_batch + 1, in[0].dims, 1, 2, in, &out, 0, NULL);
+}
+
 kiln_status lower_matmul(const struct op_call *c, struct lowering *lo)
 {
     struct product p;
@@ -165,5 +187,5 @@ kiln_status lower_matmul(const struct op_call *c, struct lowering *lo)
     b_dims[batch.rank] = p.k, b_dims[batch.rank + 1] = p.n;
     TRY(view_expand(&f.a, batch.rank + 2, a_dims, &f.a));
     TRY(view_expand(&f.b, batch.rank + 2, b_dims, &f.b));
-    return multiply(lo, &f);
+    return is_dot(&p) ? lower_dot(lo, &f) : multiply(lo, &f);
 }

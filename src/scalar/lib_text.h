@@ -286,5 +286,16 @@
     "x" next " = " last " * (c >= " k " ? 33554432 : 1); q" next " = (x" next " * i + 6755399441055744)"               \
     " - 6755399441055744;" next " = (x" next " - q" next " * m1) - q" next " * m2;"
 
+// The usual fmod, of a quotient a0 / b0 below 2^21 (2^50) whose operands and products are normal: the remainder w of
+// the nearest quotient t, moved up by b0 where it is negative. The product t * b0 is p and an error, both exact: its
+// four parts have at most 24 (53) bits, and so have the sums of these and a0 - p. A division that is a few units off
+// makes t the next integer only where the remainder is near half of b0, which is as exact. Binds u, and `far`: fmod
+// has to go the long way.
+#define FMOD_USUAL(high, shift, most, least, greatest)                                                                 \
+    "q = a0 / b0; t = (q + " shift ") - " shift "; t1 = from_bits(bits(t) & " high "); t2 = t - t1;"                   \
+    "s1 = from_bits(bits(b0) & " high "); s2 = b0 - s1; p = t * b0;"                                                   \
+    "w = (a0 - p) - ((((t1 * s1 - p) + t1 * s2) + t2 * s1) + t2 * s2); u = copysign(w < 0 ? w + b0 : w, a);"           \
+    "far = q > " most " || isnan(q) || b0 < " least " || max(a0, b0) > " greatest " || as && bits(a0) != 0;"
+
 // A term of the recurrence of tetragamma. Binds j<k>, i<k>.
 #define TETRA_SUM(k, shift) "j" k " = 1 / (t + " shift "); i" k " = j" k " * j" k " * j" k ";"

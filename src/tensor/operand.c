@@ -1,5 +1,6 @@
 // Ops of tensors and numbers. A number is a weak scalar that lies on the stack for as long as the op is checked, run or
 // recorded: whatever keeps an operand longer keeps its storage or its value, never the handle.
+#include "ops/elementwise.h"
 #include "tensor/apply.h"
 #include "tensor/tensor.h"
 #include <inttypes.h>
@@ -30,6 +31,26 @@ static kiln_status check(const struct op *op, int i, const kiln_operand *o)
     return KILN_OK;
 }
 
+// What the op is where its second operand is this number, or the op. A whole number keeps the first operand's dtype,
+// one of a float only where that is a float.
+static const struct op *op_at_number(const struct op *op, const kiln_operand *operands)
+{
+    const struct op_elementwise *e = op->elementwise;
+    if (KILN_LIKELY(!e->n_at) || operands[0].kind != KILN_OPERAND_TENSOR || !operands[0].v.tensor) return op;
+    const struct type *x = &operands[0].v.tensor->type;
+    bool is_int = operands[1].kind == KILN_OPERAND_INT, is_float = dtype_kind_of[x->dtype] == KIND_FLOAT;
+    if (x->weak || operands[0].v.tensor->shown != SHOWN_PLAIN ||
+        !(is_int || (is_float && operands[1].kind == KILN_OPERAND_FLOAT)))
+        return op;
+    if (!is_float && x->dtype != KILN_I32 && x->dtype != KILN_I64) return op;
+    double number = is_int ? (double)operands[1].v.integer : operands[1].v.number;
+    for (int i = 0; i < e->n_at; i++) {
+        const struct op *other = op_table[e->at[i].op];
+        if (e->at[i].number == number && (is_float || other->elementwise->type == e->type)) return other;
+    }
+    return op;
+}
+
 kiln_tensor *op_apply_numbers(const struct op *op, const kiln_operand *operands, struct attr *attrs)
 {
     struct kiln_tensor room[OPERANDS];
@@ -39,6 +60,7 @@ kiln_tensor *op_apply_numbers(const struct op *op, const kiln_operand *operands,
         if (check(op, i, &operands[i])) return NULL;
         in[i] = handle_of(&operands[i], &room[i]);
     }
+    op = op_at_number(op, operands);
     return op_apply1(op, NULL, op->max_in, in, attrs);
 }
 

@@ -34,6 +34,9 @@ static const struct {
     {2, {2, 64}, 2, {64, 16}},
     {2, {65, 130}, 2, {130, 49}}, // in registers, with edges
     {2, {31, 333}, 2, {333, 40}},
+    {1, {1500}, 1, {1500}}, // one long sum
+    {3, {3, 1, 1100}, 3, {1, 1100, 1}},
+    {3, {2, 1, 1024}, 1, {1024}},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -73,6 +76,10 @@ void conform_matmul(const char *op)
             for (int i = 2; i < SHAPES; i += 9 - 4 * suite.sparse) // 2-D, 3-D with a batch, vectors
                 if (!thinned(la + 2 * lb + i, 3))
                     product(op, i, KILN_F32, KILN_F32, (enum host_layout)la, (enum host_layout)lb);
+    for (int la = 0; la < LAYOUT_COUNT; la++)
+        for (int i = SHAPES - 3; i < SHAPES; i++)
+            if (!thinned(la + i, 3))
+                product(op, i, KILN_F32, KILN_F32, (enum host_layout)la, (enum host_layout)((la + i) % LAYOUT_COUNT));
     static const int mixed[][2] = {{KILN_F16, KILN_F32}, {KILN_I32, KILN_F32},  {KILN_BOOL, KILN_I32},
                                    {KILN_U8, KILN_I8},   {KILN_F16, KILN_BF16}, {KILN_I64, KILN_F16},
                                    {KILN_F64, KILN_F32}};

@@ -151,6 +151,45 @@ static void pointwise_layouts(void **state)
     free(a), free(b), free(y);
 }
 
+// Copies of [A, B, C] with each axis fastest in the input, from either end, and a short C that the input repeats. The
+// output is dense; what lies beside it stays.
+static void copies(void **state)
+{
+    static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const int64_t sizes[][3] = {{3, 70, 2}, {1, 300, 3}, {5, 9, 7}, {2, 67, 65},
+                                       {40, 3, 8}, {7, 2, 1},   {2, 5, 3}};
+    const struct {
+        kiln_dtype dtype;
+        enum scalar_class cls;
+    } kinds[] = {{KILN_I32, CLASS_I32}, {KILN_I8, CLASS_I32}, {KILN_I16, CLASS_I32}, {KILN_I64, CLASS_I64}};
+    for (size_t c = 0; c < COUNT_OF(sizes) * COUNT_OF(orders) * COUNT_OF(kinds) * 16; c++) {
+        const int64_t *n = sizes[c / 16 % COUNT_OF(sizes)], total = n[0] * n[1] * n[2];
+        const int *order = orders[c / 16 / COUNT_OF(sizes) % COUNT_OF(orders)];
+        size_t kind = c / 16 / COUNT_OF(sizes) / COUNT_OF(orders), size_B = kiln_dtype_size(kinds[kind].dtype);
+        int64_t strides[3], at = 0;
+        strides[order[2]] = 1;
+        strides[order[1]] = n[order[2]];
+        strides[order[0]] = n[order[2]] * n[order[1]];
+        for (int d = 0; d < 3; d++)
+            if (c >> d & 1) at += (n[d] - 1) * strides[d], strides[d] = -strides[d];
+        if (c & 8) at -= strides[2] < 0 ? -(n[2] - 1) * strides[2] : 0, strides[2] = 0;
+        char *x = malloc((size_t)total * size_B), *y = malloc((size_t)total * size_B + 1);
+        for (int64_t i = 0; i < total * (int64_t)size_B; i++) x[i] = (char)(i * 7 + i / 250), y[i] = 0;
+        y[(size_t)total * size_B] = 77;
+        start("copy", kinds[kind].cls, 3, n, 0);
+        operand(0, x + at * (int64_t)size_B, kinds[kind].dtype, strides);
+        operand(1, y, kinds[kind].dtype, S(n[1] * n[2], n[2], 1));
+        run();
+        for (int64_t i = 0; i < total; i++) {
+            int64_t from = at + i / (n[1] * n[2]) * strides[0] + i / n[2] % n[1] * strides[1] + i % n[2] * strides[2];
+            if (memcmp(y + i * (int64_t)size_B, x + from * (int64_t)size_B, size_B))
+                fail_msg("copy %zu, element %d of %dx%dx%d", c, (int)i, (int)n[0], (int)n[1], (int)n[2]);
+        }
+        assert_int_equal(y[(size_t)total * size_B], 77);
+        free(x), free(y);
+    }
+}
+
 static void short_inner_dimension(void **state)
 {
     enum { R = 5000, C = 3 };
@@ -573,6 +612,7 @@ int main(void)
         cmocka_unit_test(small_pointwise),
         cmocka_unit_test(long_pointwise_in_place),
         cmocka_unit_test(pointwise_layouts),
+        cmocka_unit_test(copies),
         cmocka_unit_test(short_inner_dimension),
         cmocka_unit_test(every_dtype),
         cmocka_unit_test(stores_wrap_and_round),

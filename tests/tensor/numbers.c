@@ -5,6 +5,7 @@
 #include "tensor/tensor.h"
 #include <kiln/kiln.h>
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -398,6 +399,53 @@ static void types_of_c_are_numbers(void **state)
     assert_true(single(kiln_mul(i, ++calls), KILN_I32) == 3 && calls == 1);
 }
 
+static kiln_tensor *few(kiln_dtype dtype)
+{
+    const double values[] = {-0.0, 1.1, -2.3, INFINITY, 3.7, -INFINITY, 5, 1e-30};
+    kiln_tensor *x = kiln_from_data(dev, KILN_F64, KILN_SHAPE(8), values);
+    return dtype == KILN_F64 ? x : kiln_cast(dtype == KILN_F32 || dtype == KILN_F16 ? x : kiln_clip(x, 0, 9), dtype);
+}
+
+static void expect_same(kiln_tensor *a, kiln_tensor *b, kiln_dtype dtype)
+{
+    char room[2][64];
+    assert_int_equal(kiln_tensor_dtype(a), dtype);
+    assert_int_equal(kiln_tensor_dtype(b), dtype);
+    size_t size_B = 8 * kiln_dtype_size(dtype);
+    ok(kiln_read(a, room[0], size_B));
+    ok(kiln_read(b, room[1], size_B));
+    assert_memory_equal(room[0], room[1], size_B);
+}
+
+// A power by a plain number that another op is has that op's bits, dtype and gradient; by all other operands it is pow.
+static void powers(void **state)
+{
+    const kiln_dtype floats[] = {KILN_F32, KILN_F64, KILN_F16};
+    for (int i = 0; i < 3; i++) {
+        kiln_dtype dtype = floats[i];
+        kiln_tensor *x = few(dtype);
+        expect_same(kiln_pow(x, 2), kiln_square(x), dtype);
+        expect_same(kiln_pow(x, 2.0), kiln_square(x), dtype);
+        expect_same(kiln_pow(x, 3), kiln_cube(x), dtype);
+        expect_same(kiln_pow(x, -1.0f), kiln_reciprocal(x), dtype);
+        expect_same(kiln_pow(x, 2.5), (kiln_pow)(x, kiln_scalar(2.5)), dtype);
+        expect_same(kiln_pow(x, true), (kiln_pow)(x, kiln_scalar_bool(true)), dtype);
+        kiln_tensor *leaf = kiln_parameter(x, "x"), *other = kiln_parameter(x, "x");
+        ok(kiln_backward(kiln_sum(kiln_pow(leaf, 3), NULL), NULL));
+        ok(kiln_backward(kiln_sum(kiln_cube(other), NULL), NULL));
+        expect_same(kiln_gradient(leaf), kiln_gradient(other), dtype);
+    }
+    const kiln_dtype whole[] = {KILN_I32, KILN_I64, KILN_U8};
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *x = few(whole[i]);
+        expect_same(kiln_pow(x, 2), (kiln_pow)(x, kiln_scalar_int(2)), whole[i]);
+        expect_same(kiln_pow(x, 3), kiln_mul(kiln_mul(x, x), x), whole[i]);
+        expect_same(kiln_pow(x, -1), (kiln_pow)(x, kiln_scalar_int(-1)), whole[i]);
+        assert_int_equal(kiln_tensor_dtype(kiln_pow(x, 2.0)), KILN_F32);
+    }
+    assert_true(single(kiln_pow(2, 3), KILN_I64) == 8);
+}
+
 static void expect(const char *text, int at)
 {
     char place[64];
@@ -489,9 +537,11 @@ static void complex_tensors_take_numbers(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        TEST(numbers_are_weak_scalars),     TEST(captured_numbers_are_weak_scalars), TEST(gradients_pass_numbers),
-        TEST(numbers_go_into_memory),       TEST(numbers_are_part_of_graphs),        TEST(types_of_c_are_numbers),
-        TEST(errors_name_operand_and_line), TEST(numbers_have_no_handles),           TEST(complex_tensors_take_numbers),
+        TEST(numbers_are_weak_scalars), TEST(captured_numbers_are_weak_scalars),
+        TEST(gradients_pass_numbers),   TEST(powers),
+        TEST(numbers_go_into_memory),   TEST(numbers_are_part_of_graphs),
+        TEST(types_of_c_are_numbers),   TEST(errors_name_operand_and_line),
+        TEST(numbers_have_no_handles),  TEST(complex_tensors_take_numbers),
     };
     static const char *const devices[] = {"cpu", "vulkan"};
     int failures = 0;

@@ -49,8 +49,10 @@ static void elementwise_columns(struct str *s, const struct elementwise_row *r)
     for (int i = 0; i < param_count(&r->e); i++) str_addf(s, "\"%s\", ", r->e.params[i]);
     str_add(s, "NULL}, .domain = {");
     for (int i = 0; i < r->n_in; i++) str_addf(s, "{%.17g, %.17g}, ", r->e.domain[i][0], r->e.domain[i][1]);
-    str_addf(s, "}, .ulp = {%.9g, %.9g}, .condition_mask = %d};\n", (double)r->e.ulp[0], (double)r->e.ulp[1],
-             r->e.type == TYPE_SELECT);
+    str_addf(s, "}, .ulp = {%.9g, %.9g}, .condition_mask = %d, .n_at = %d", (double)r->e.ulp[0], (double)r->e.ulp[1],
+             r->e.type == TYPE_SELECT, r->e.n_at);
+    for (int i = 0; i < r->e.n_at; i++) str_addf(s, ", .at[%d] = {%.17g, %d}", i, r->e.at[i].number, r->e.at[i].op);
+    str_add(s, "};\n");
 }
 
 static void input_names(struct str *s, const struct elementwise_row *r)

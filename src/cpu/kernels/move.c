@@ -55,7 +55,7 @@ void CPU_FN(cpu_place)(void *dst, int64_t dst_step, const void *src, int64_t src
 }
 
 enum { FROM, TO };
-enum { SIDE = 64, PANEL = 1 << 13 }; // elements
+enum { SIDE = 64, SHORT = 8, PANEL = 1 << 13 }; // elements
 enum { LARGE_B = 1 << 24, LEAST_STREAM_B = 256 };
 
 struct move {
@@ -104,19 +104,44 @@ static void order(struct move *m)
     m->rank = 2;
 }
 
-static int find_tile_dim(const struct move *m)
+// From its other end.
+static void reverse(struct move *m, int d)
+{
+    for (int i = 0; i < 2; i++) {
+        m->base[i] += (m->sizes[d] - 1) * m->steps[i][d];
+        m->steps[i][d] = -m->steps[i][d];
+    }
+}
+
+static int find_tile_dim(struct move *m)
 {
     int last = m->rank - 1;
-    if (m->sizes[last] < 8 || m->steps[TO][last] != m->size_B) return -1;
-    for (int d = 0; d < last; d++)
-        if (m->steps[FROM][d] == m->size_B && m->sizes[d] >= 8) return d;
+    if (m->sizes[last] < SHORT || m->steps[TO][last] != m->size_B) return -1;
+    for (int d = 0; d < last; d++) {
+        if (llabs(m->steps[FROM][d]) != m->size_B || m->sizes[d] < SHORT) continue;
+        if (m->steps[FROM][d] < 0) reverse(m, d);
+        return d;
+    }
     return -1;
+}
+
+// A short last dimension that is no run changes places with a long one: elements are placed at the steps of that.
+static void avoid_short(struct move *m)
+{
+    int last = m->rank - 1, longest = last;
+    if (m->sizes[last] >= SHORT || m->steps[FROM][last] == m->size_B) return;
+    for (int d = 0; d < last; d++)
+        if (m->sizes[d] >= SHORT && (longest == last || m->steps[FROM][d] == m->size_B)) longest = d;
+    if (longest == last) return;
+    swap_dims(m, longest, last);
+    if (longest != last - 1) swap_dims(m, longest, last - 1);
 }
 
 // Which dimension is the panel's other one, and how large panels are.
 static void plan(struct move *m)
 {
     int last = m->rank - 1, aside = last - 1;
+    avoid_short(m);
     if (m->steps[FROM][last] != m->size_B) {
         int d = find_tile_dim(m);
         m->tiles = d >= 0;
@@ -228,7 +253,8 @@ static __attribute__((cold, noinline)) bool prepare(struct move *m, const struct
     *m = (struct move){.rank = l->rank, .size_B = cpu_dtype_size_B[o[0].dtype]};
     for (int d = 0; d < l->rank; d++) {
         m->sizes[d] = l->sizes[d];
-        if (o[0].strides[d] == 0) return false; // repeated
+        // Repeated; a few times one after the other is what avoid_short is for.
+        if (o[0].strides[d] == 0 && (o[1].strides[d] != 1 || l->sizes[d] >= SHORT || d == 0)) return false;
     }
     for (int i = 0; i < 2; i++) {
         m->base[i] = (char *)(uintptr_t)o[i].address;

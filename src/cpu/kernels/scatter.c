@@ -3,8 +3,8 @@
 // scalars: that axis's size and out's stride along it. Threads share out the columns, so an element of out belongs to
 // one thread and sees its k in order.
 //
-// A run of columns along the innermost dimension is done together. One index for all of it: whole runs are added. Else
-// the loop follows the index's shorter stride.
+// A run of columns along the innermost dimension is done together. One index for all of it: whole runs are added, where
+// they lie closer together than what is indexed. Else the loop follows the index's shorter stride.
 #include "cpu/kernels/index.h"
 #include "cpu/kernels/walk.h"
 #include "cpu/parallel.h"
@@ -254,9 +254,10 @@ kiln_status CPU_FN(cpu_kernel_scatter)(const struct launch *l, int64_t begin, in
         c.index = w.at[0] + w.inner * c.index_j * c.index_B;
         c.src = w.at[2] + w.inner * c.src_j * c.size_B;
         c.out = w.at[3] + w.inner * c.out_j * c.size_B;
-        if (c.count > 1 && c.index_j == 0)
+        bool shared = c.index_j == 0, in_lines = magnitude(c.out_j) <= magnitude(c.axis_stride);
+        if (c.count > 1 && shared && in_lines)
             TRY(by_shared_index(&c));
-        else if (c.count == 1 || magnitude(c.index_k) <= magnitude(c.index_j))
+        else if (c.count == 1 || shared || magnitude(c.index_k) <= magnitude(c.index_j))
             TRY(by_column(&c));
         else
             TRY(by_place(&c));
