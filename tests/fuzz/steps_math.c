@@ -156,11 +156,11 @@ kiln_tensor *step_power(struct operands *o)
     if (!is_float(o->a) && !is_float(b)) {
         int64_t number = choose(o, 6) - 1;
         if (choose(o, 2)) return say(o, "pow(%s, %s)", o->na, nb), kiln_pow(o->a, b);
-        return say(o, "pow(%s, %d)", o->na, (int)number), kiln_pow(o->a, kiln_scalar_int(number));
+        return say(o, "pow(%s, %d)", o->na, (int)number), kiln_pow(o->a, number);
     }
     if (choose(o, 2)) {
         int64_t number = 2 + choose(o, 2);
-        return say(o, "pow(%s, %d)", o->na, (int)number), kiln_pow(o->a, kiln_scalar_int(number));
+        return say(o, "pow(%s, %d)", o->na, (int)number), kiln_pow(o->a, number);
     }
     say(o, "pow(abs(%s) + 0.5, clip(%s, -2, 2))", o->na, nb);
     return kiln_pow(kiln_add(kiln_abs(o->a), kiln_scalar(0.5)), kiln_clip(b, -2, 2));

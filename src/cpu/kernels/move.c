@@ -11,6 +11,7 @@
 #include "cpu/kernels/move.h"
 #include "cpu/kernels/stream.h"
 #include "cpu/parallel.h"
+#include <stdlib.h>
 
 #define T    uint8_t
 #define NAME pick_8
@@ -125,16 +126,17 @@ static int find_tile_dim(struct move *m)
     return -1;
 }
 
-// A short last dimension that is no run changes places with a long one: elements are placed at the steps of that.
+// A short last dimension that is no run changes places with a long one, that of the input's runs where it is long:
+// elements are placed at its steps.
 static void avoid_short(struct move *m)
 {
-    int last = m->rank - 1, longest = last;
+    int last = m->rank - 1, along = last;
     if (m->sizes[last] >= SHORT || m->steps[FROM][last] == m->size_B) return;
     for (int d = 0; d < last; d++)
-        if (m->sizes[d] >= SHORT && (longest == last || m->steps[FROM][d] == m->size_B)) longest = d;
-    if (longest == last) return;
-    swap_dims(m, longest, last);
-    if (longest != last - 1) swap_dims(m, longest, last - 1);
+        if (m->sizes[d] >= SHORT && (along == last || m->steps[FROM][d] == m->size_B)) along = d;
+    if (along == last) return;
+    swap_dims(m, along, last);
+    if (along != last - 1) swap_dims(m, along, last - 1);
 }
 
 // Which dimension is the panel's other one, and how large panels are.
